@@ -1,10 +1,10 @@
-"""The equations of `portable.models.edm` in plain NumPy: slow, float64, all distances at once."""
+"""Evaluate the equations of `portable.models.edm` in plain NumPy: slow, float64, all distances at once."""
 
 import numpy as np
 
 
 def embedded(columns, E, tau):
-    """Rows of the embedding, shape (n_times - (E - 1) tau, n_columns * E); the latest lag first."""
+    """Return rows of the embedding, shape (n_times - (E - 1) tau, n_columns * E); the latest lag first."""
     columns = np.asarray(columns, float).reshape(len(columns), -1)
     n = len(columns) - (E - 1) * tau
     return np.stack(
@@ -13,7 +13,7 @@ def embedded(columns, E, tau):
 
 
 def knn(library, E, k, *, tau=1, points=None, Tp=0, radius=0):
-    """Distances (1) and rows of the k nearest, shape (n_rows, k)."""
+    """Return distances (1) and rows of the k nearest, shape (n_rows, k)."""
     candidates = embedded(library, E, tau)
     queried = candidates if points is None else embedded(points, E, tau)
     d2 = np.zeros((len(queried), len(candidates)))
@@ -30,7 +30,7 @@ def knn(library, E, k, *, tau=1, points=None, Tp=0, radius=0):
 
 
 def weights(distances):
-    """(2), divided by their sum."""
+    """Return (2), divided by their sum."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.exp(-distances / distances[:, :1])
     w = np.maximum(np.where(distances[:, :1] > 0, ratio, distances == 0), 1e-6)
@@ -38,19 +38,19 @@ def weights(distances):
 
 
 def simplex(library, target, E, *, tau=1, Tp=1, points=None, radius=0):
-    """(3) for every row."""
+    """Return (3) for every row."""
     distances, nearest = knn(library, E, E + 1, tau=tau, points=points, Tp=Tp, radius=radius)
     return (weights(distances) * np.asarray(target, float)[nearest + (E - 1) * tau + Tp]).sum(axis=1)
 
 
 def rho(predicted, observed):
-    """(4), where both are known."""
+    """Return (4), where both are known."""
     both = np.isfinite(predicted) & np.isfinite(observed)
     return np.corrcoef(predicted[both], observed[both])[0, 1]
 
 
 def cross_map(dataset, dims, *, tau=1, Tp=0, radius=0):
-    """(4) of each pair, shape (n_series, n_series)."""
+    """Return (4) of each pair, shape (n_series, n_series)."""
     n_times, n_series = dataset.shape
     out = np.empty((n_series, n_series))
     for i in range(n_series):
@@ -63,8 +63,8 @@ def cross_map(dataset, dims, *, tau=1, Tp=0, radius=0):
 
 
 def smap(library, target, E, theta, *, tau=1, Tp=1):
-    """(5) for the rows whose target lies in the series, each fitted to all the others: predictions and
-    coefficients."""
+    """Return predictions and coefficients (5) for the rows whose target is within the series, each fitted to
+    all others."""
     rows = embedded(library, E, tau)
     times = np.arange(len(rows)) + (E - 1) * tau + Tp
     there = (times >= 0) & (times < len(library))

@@ -1,5 +1,5 @@
-"""Series for the tests: short maps that an interpreter can search, and the published ones where they are
-found."""
+"""Make series for the tests: short maps for an interpreter, and the published ones if the files are
+present."""
 
 import os
 from pathlib import Path
@@ -10,8 +10,8 @@ from numpy.random import default_rng
 
 
 def logistic_maps(n_times, n_series, seed=1):
-    """Coupled logistic maps with noise, so that no two distances are equal; each series depends on the one
-    before it."""
+    """Return coupled logistic maps with noise, so that no two distances are equal; each series depends on the
+    one before it."""
     random = default_rng(seed)
     r = random.uniform(3.6, 3.9, n_series)
     x = random.uniform(0.2, 0.8, n_series)
@@ -26,7 +26,7 @@ def logistic_maps(n_times, n_series, seed=1):
 
 
 def driver_and_driven(n_times, seed=1):
-    """Two chaotic logistic maps; the first drives the second."""
+    """Return two chaotic logistic maps; the first drives the second."""
     x = np.empty((n_times + 100, 2))
     x[0] = default_rng(seed).uniform(0.2, 0.4, 2)
     for t in range(len(x) - 1):
@@ -36,8 +36,8 @@ def driver_and_driven(n_times, seed=1):
 
 
 def published(name):
-    """The columns of a file of kEDM's or rEDM's tests, without the header; skipped where the file is not
-    found."""
+    """Return the columns of a file of kEDM's or rEDM's tests, without the header; the test is skipped if it
+    is absent."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "edm" / f"{name}.csv"
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Delay, dimension, rolling origins and many views against plain NumPy."""
+"""Compare delay, dimension, rolling origins and many views with plain NumPy."""
 
 from itertools import combinations
 
@@ -19,7 +19,7 @@ def slow_series(n=400):
 
 
 def information(x, lag, n_bins):
-    """By sums over all pairs of bins."""
+    """Return the mutual information by sums over all pairs of bins."""
     edges = np.quantile(x, np.arange(1, n_bins) / n_bins)
     bins, total = np.searchsorted(edges, x, side="right"), 0.0
     now, before = bins[lag:], bins[: len(x) - lag]
@@ -65,7 +65,7 @@ def test_information_stays_within_segments():
 
 
 def false_share(x, E, tau, ratio=15.0, size=2.0, part=None):
-    """By all distances between points."""
+    """Return the share of false neighbours by all distances between points."""
     n = len(x) - E * tau
     part = np.zeros(len(x)) if part is None else part
     rows = reference.embedded(x, E, tau)[:n]
@@ -113,10 +113,10 @@ def test_a_rolling_origin_knows_the_past_alone(space, length):
     assert_array_equal(found.times, [t + 1 for t in origins])
     assert_array_equal(found.observed, [x[t + 1] if t + 1 < len(x) else np.nan for t in origins])
     changed = x.copy()
-    changed[-5:] = 0.5  # what is not yet known does not matter
+    changed[-5:] = 0.5  # later values have no effect
     again = edm.rolling_origin(changed, 2, start, step=3, length=length, space=space)
     past = np.array(origins) < len(x) - 5
-    # but for the mean and the spread by which sums are rounded
+    # except for the mean and the spread, which affect the rounding of sums
     assert_allclose(again.predicted[past], found.predicted[past], rtol=1e-12)
 
 

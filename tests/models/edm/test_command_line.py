@@ -1,4 +1,4 @@
-"""The command line, the readers and the figures."""
+"""Test the command line, the readers and the figures."""
 
 import csv
 import sys
@@ -18,7 +18,7 @@ from .series import driver_and_driven, logistic_maps
 
 @pytest.fixture
 def table(tmp_path):
-    """A CSV file with a column of dates, a missing cell, and two series."""
+    """Write a CSV file with a column of dates, a missing cell, and two series."""
     x = logistic_maps(80, 2)
     path = tmp_path / "table.csv"
     lines = [f"day {t},{a!r},{b!r}" for t, (a, b) in enumerate(x.tolist())]
@@ -49,7 +49,7 @@ def test_hdf5(tmp_path):
 
 
 def test_dates_of_a_file_are_kept(tmp_path, capsys):
-    """The first column of dates names the times of the rows, and of predictions beyond them."""
+    """The first column of dates gives the times of the rows, and of predictions beyond them."""
     pandas = pytest.importorskip("pandas")
     x, out = logistic_maps(60, 2), tmp_path / "out.csv"
     months = pandas.date_range("1985-01-01", periods=60, freq="MS")
@@ -379,7 +379,7 @@ def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
 
 
 def test_the_textbook_example_names_the_driver(tmp_path, capsys):
-    """Logistic maps (Sugihara et al. 2012): the hare drives the lynx by 0.1, the lynx the hare by 0.02."""
+    """In logistic maps (Sugihara et al. 2012) the hare drives the lynx by 0.1, the lynx the hare by 0.02."""
     hare, lynx = np.empty((2, 600))
     hare[0], lynx[0] = 0.4, 0.2
     for t in range(599):

@@ -1,4 +1,4 @@
-"""Forecasts fed back, partial cross maps, penalised S-maps; and the recipes of docs/edm.md."""
+"""Test iterated forecasts, partial cross maps, penalised S-maps; and the recipes of docs/edm.md."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ SERIAL = {"space": "serial"}
 
 @pytest.mark.parametrize("theta", [None, 2.0])
 def test_a_forecast_feeds_itself(space, theta):
-    """Step by step, by a loop over points in NumPy for simplex projection."""
+    """Compare with a loop over points in NumPy for simplex projection, step by step."""
     x = driver_and_driven(80)[:, 0]
     options = {} if theta is None else {"theta": theta}
     found = edm.forecast(x, 2, 3, space=space, **options)
@@ -36,7 +36,9 @@ def test_a_forecast_feeds_itself(space, theta):
 
 @pytest.mark.parametrize("penalty, l1_ratio", [(0.01, 0.0), (0.003, 0.5), (0.01, 1.0)])
 def test_penalised_maps_are_those_of_scikit_learn(space, penalty, l1_ratio):
-    """In units that differ. Both descend coordinate by coordinate, and so stop a little before the end."""
+    """The columns have different units. Both algorithms use coordinate descent, and stop slightly before
+    convergence.
+    """
     linear = pytest.importorskip("sklearn.linear_model")
     x, y = (logistic_maps(40, 2) * (7.0, 2.0) + (3.0, -1.0)).T
     keys = {"penalty": penalty, "l1_ratio": l1_ratio, "space": space}
@@ -68,7 +70,7 @@ def test_coefficients_have_names():
 
 
 def chain(n):
-    """x drives y, which drives z."""
+    """Return a chain: x drives y, which drives z."""
     out = np.empty((n, 3))
     out[0] = 0.4, 0.2, 0.3
     for t in range(n - 1):

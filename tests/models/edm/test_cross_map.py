@@ -1,4 +1,6 @@
-"""Cross mapping of all pairs: against plain NumPy, with offsets, missing values, batches, files and names."""
+"""Test cross maps of all pairs: compared with plain NumPy, with offsets, missing values, batches, files and
+names.
+"""
 
 import subprocess
 import sys
@@ -60,7 +62,7 @@ def test_equal_distances_go_by_time(space):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_targets(space, dtype):
-    """A member takes two abreast, and four, though some members have fewer."""
+    """A member processes two targets at a time, and four, though some members have fewer."""
     x = dataset(space)[: 8 if space == "checked" else None, :2]
     dims = np.array([1, 2])
     few = edm.cross_map(x, dims, libraries=[1], dtype=dtype, space=space)
@@ -77,8 +79,8 @@ def test_part_of_the_libraries_in_batches(space):
 
 
 def test_memory_keeps_to_its_budget(space, monkeypatch):
-    """The memory allocated beside the dataset, its copy and the targets stays within the budget; all of it
-    is kept until the end."""
+    """Memory in addition to the dataset, its copy and the targets stays within the budget; it is released at
+    the end."""
     taken, empty = [], pk.empty
 
     def counted(shape, dtype="float64", *args, **options):
@@ -107,7 +109,7 @@ def test_missing_values(space):
 
 
 def reference_with_gaps(library, target, E):
-    """Points without all coordinates predict nothing."""
+    """Points with missing coordinates make no prediction."""
     predicted = reference.simplex(library, target, E, Tp=0)
     predicted[np.isnan(reference.embedded(library, E, 1)).any(axis=1)] = np.nan
     return predicted
@@ -142,7 +144,7 @@ def test_file_is_written_and_resumed(tmp_path, monkeypatch):
         edm.cross_map(x, dims, out=path, space="threads")
     assert [p.name for p in tmp_path.iterdir()] == ["rho.npy.checkpoint"]
     found = edm.cross_map(x, dims, out=path, space="threads")
-    assert len(calls) == 5 + 31 and calls[5][0] == 8  # two libraries a part: four were kept
+    assert len(calls) == 5 + 31 and calls[5][0] == 8  # two libraries in each part: four were stored
     assert_array_equal(found, plain)
     assert_array_equal(np.load(path), plain)
     written = path.stat().st_mtime_ns
@@ -169,8 +171,8 @@ def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
 
 
 def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
-    """One call is interrupted, another on the same file, too, before its first part; then the first goes
-    on."""
+    """One call is interrupted, another on the same file, too, before its first part; then the first
+    resumes."""
     x, path, run, left = logistic_maps(100, 70), tmp_path / "rho.npy", edm.mapping.Mapping.run, [5]
 
     def interrupted(self, first, times):
@@ -202,14 +204,16 @@ def test_other_files_are_never_replaced(tmp_path):
         edm.cross_map(x, 2, out=data, checkpoint=tmp_path / "rows")
     assert data.read_bytes() == before
     edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
-    (tmp_path / "other.npy").write_bytes(b"damaged")  # of this run, so it is made again
+    (tmp_path / "other.npy").write_bytes(b"damaged")  # belongs to this run, and is rebuilt
     found = edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
     assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
 
 
 @pytest.mark.parametrize("same", [False, True])
 def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, same):
-    """Whichever finishes first keeps its file, whole, though both write at once; then and later."""
+    """The first call to finish keeps its complete file, though both write at once; the second is refused then
+    and later.
+    """
     x, out = logistic_maps(60, 6), tmp_path / "r.npy"
     put = cross._Target.put
     theirs = []
@@ -272,9 +276,9 @@ def test_names_of_xarray_come_back():
 
 
 def test_memory_of_a_whole_brain():
-    """154 series of 1,600 steps on the CPU: at most 200 MB beyond the input, in a process of its own.
+    """Map 154 series of 1,600 steps on the CPU in a separate process: at most 200 MB beyond the input.
 
-    As the system tells it of this program alone; `ru_maxrss` begins with what the process before it had.
+    The memory is the system's figure for this program; `ru_maxrss` begins with that of its parent process.
     """
     if not Path("/proc/self/status").exists():
         pytest.skip("the system does not tell")
@@ -312,7 +316,8 @@ def test_windows_of_a_cross_map(space):
 
 @pytest.mark.parametrize("windows", [{}, {"lib": [(0, 15), (17, 35)], "pred": (36, 50)}], ids=str)
 def test_libraries_of_several_columns(space, windows):
-    """Each group and target has the result of simplex from these columns; columns may have any units."""
+    """Each group and target has the result of simplex from these columns; columns may have different
+    units."""
     x = logistic_maps(50, 4) * [1.0, 2.0, 1e3, 1e3]
     if space == "checked":
         x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}
@@ -362,7 +367,7 @@ def test_a_file_is_opened_lazily(tmp_path):
 
 @pytest.mark.parametrize("n", [5, 33, 70])
 def test_targets_that_are_none_lie_inside(n):
-    """A slice reads as many columns as go abreast, also where fewer are targets."""
+    """A slice reads as many columns as are processed at a time, also if fewer are targets."""
     x = logistic_maps(30, n)
     with pk.use("serial", debug=True):
         found = edm.cross_map(x, np.full(n, 2))
@@ -370,8 +375,8 @@ def test_targets_that_are_none_lie_inside(n):
 
 
 def test_each_library_has_its_own_dimension(space):
-    """By default the one that forecasts it best itself; that of each target, each library or each pair if
-    asked.
+    """By default the dimension that forecasts the library best; optionally that of each target, each library
+    or each pair.
     """
     x = logistic_maps(24 if space == "checked" else 120, 3)
     keys = {"dtype": "float64", "space": space}

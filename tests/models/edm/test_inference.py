@@ -1,4 +1,4 @@
-"""Tests of whole cross maps, of convergence, and lagged maps."""
+"""Test significance of whole cross maps, convergence, and lagged maps."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from .test_surrogates import autoregressive
 
 
 def pairs(space, surrogate):
-    """With ties, but where the last bits of a distance decide which points are twins."""
+    """Return series with ties, except if the last bits of a distance decide which points are twins."""
     x = logistic_maps(30 if space == "checked" else 130, 3)
     return x if surrogate == "twin" else np.round(x, 3)
 
@@ -29,7 +29,7 @@ def pairs(space, surrogate):
     ids=str,
 )
 def test_pairs_and_surrogates_one_by_one(space, keys):
-    """Every surrogate, made beside the test, mapped like a series of its own, and counted in order."""
+    """Map every surrogate, made separately, like an independent series, and count in order."""
     if space == "checked" and "lib" in keys:
         keys = keys | {"lib": (0, 15), "pred": (12, 28)}
     x, dims, n = pairs(space, keys["surrogate"]), [1, 3, 2], 4 if space == "checked" else 40
@@ -51,7 +51,7 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
             )
             tried = n if at_least[0][-1] < stop else int(np.argmax(at_least[0] == stop)) + 1
             if (at_least[0] != at_least[1]).any():
-                continue  # a surrogate that equals the series but for rounding
+                continue  # a surrogate that equals the series up to rounding
             assert (found.n_better[i, j], found.n_tried[i, j]) == (at_least[0][tried - 1], tried)
             if i != j:
                 assert found.p_values[i, j] == (
@@ -109,7 +109,9 @@ def test_summary_tells_what_could_not_have_been_found():
 
 
 def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
-    """Many pairs, few surrogates: a coupled one goes on until it is rejected, to what a longer test says."""
+    """Of many pairs with few surrogates, a coupled one continues until it is rejected, with the result of a
+    longer test.
+    """
     x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])
     keys = {"surrogate": "phase", "seed": 2, "space": "threads"}
     longer = keys | {"n_surrogates": 19, "max_surrogates": 5000, "checkpoint": tmp_path / "kept"}
@@ -129,7 +131,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
         assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
     went_on = int((more.n_tried > 19).sum())
     assert f"{went_on} that none of these matched went on to {more.n_max}" in more.summary()
-    monkeypatch.setattr(edm.inference._Group, "run", None)  # all is read
+    monkeypatch.setattr(edm.inference._Group, "run", None)  # all results are read
     again = edm.cross_map_test(x, 2, **longer)
     assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
@@ -140,8 +142,8 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
 
 
 def test_more_surrogates_keep_the_level():
-    """Among independent pairs, whose tests all go on if they can, no more than a share p has such a
-    p-value."""
+    """Among independent pairs, whose tests all continue if possible, at most a share p has a p-value up to
+    p."""
     p = []
     for seed in range(120):
         x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])
@@ -163,7 +165,7 @@ def test_more_surrogates_keep_the_level():
 
 
 def test_libraries_of_several_columns_are_tested(space):
-    """Each surrogate is mapped as a series of its own from the same groups."""
+    """Each surrogate is mapped like a separate series from the same groups."""
     x, n = logistic_maps(30 if space == "checked" else 90, 4), 3 if space == "checked" else 19
     keys = {"libraries": [[0, 1], [1, 3]], "dtype": "float64"}
     dims = [1, 2, 2, 1]
@@ -214,7 +216,7 @@ def test_results_of_a_test_have_names():
 
 
 def test_convergence_by_hand():
-    """Slope by NumPy's polyfit, tau by SciPy, the shares of surrogates counted."""
+    """The slope is compared with NumPy's polyfit, tau with SciPy; the shares of surrogates are counted."""
     stats = pytest.importorskip("scipy.stats")
     x = logistic_maps(200, 2)
     sizes = np.array([150, 10, 60, 25])
@@ -242,7 +244,7 @@ def test_convergence_by_hand():
 
 
 def test_several_targets_and_columns(space):
-    """Each target as if it were alone; a point of two columns as simplex has it."""
+    """Each target has the result of a separate call; a point of two columns has that of simplex."""
     x = logistic_maps(26 if space == "checked" else 90, 3)
     keys = {
         "library_sizes": [9, 20],
@@ -261,7 +263,7 @@ def test_several_targets_and_columns(space):
     wanted = edm.simplex(x[:, :2], 2, Tp=0, target=x[:, 2], space="serial").rho
     assert whole.rho[0, 0] == pytest.approx(wanted, abs=1e-12)
     if space == "checked":
-        return  # the same kernels once more
+        return  # the same kernels again
     swept = edm.embedding_dimension(x[:, :2], 3, target=x[:, 1:], space=space)
     for q in (0, 1):
         wanted = [edm.simplex(x[:, :2], E, target=x[:, 1 + q], space="serial").rho for E in (1, 2, 3)]
@@ -288,7 +290,7 @@ def test_several_targets_and_columns(space):
 
 
 def test_lagged_maps(space):
-    """At each lag as simplex, with the same candidates; the delay of a driver is found."""
+    """Each lag has the result of simplex with the same candidates; the delay of a driver is found."""
     n = 40 if space == "checked" else 220
     driver = logistic_maps(n, 1)[:, 0]
     driven = np.full(n, 0.3)
@@ -303,7 +305,7 @@ def test_lagged_maps(space):
         there = (np.arange(n) + lag >= 0) & (np.arange(n) + lag < n)
         shifted[there] = driver[np.arange(n)[there] + lag]
         alone = edm.simplex(driven, 2, Tp=0, target=shifted, lib=(0, n), space="serial")
-        if lag == -6:  # this lag alone keeps the first six candidates out
+        if lag == -6:  # only this lag excludes the first six candidates
             assert rho != alone.rho
         assert rho == pytest.approx(alone.rho, abs=0.15 if n == 40 else 0.05)
     low, high = found.interval
@@ -325,7 +327,7 @@ def test_lagged_map_with_one_lag_is_simplex():
 
 
 def test_lagged_maps_of_several_targets():
-    """Each as if it were alone; with names in a table."""
+    """Each target has the result of a separate call; with names in a table."""
     pandas = pytest.importorskip("pandas")
     x = logistic_maps(80, 3)
     keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block", "space": "threads"}
@@ -387,7 +389,7 @@ def test_tables_with_names_and_dates():
     mixed = edm.ccm(season, ["b", "c"], 2, **both)
     alone = edm.ccm(season, ["b"], 2, **both, surrogate="seasonal", period=6)
     assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
-    # a season without weather is all that its surrogates are
+    # a season without weather has only surrogates equal to it
     assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
     with pytest.raises(pk.InputError, match="target is 'b', a column of the library: say by columns="):
         edm.simplex(table, 2, target="b")

@@ -1,4 +1,4 @@
-"""kEDM and pyEDM, held against ours where they are installed; the page's pairs are run by tests/docs."""
+"""Compare kEDM and pyEDM with portable where they are installed; tests/docs runs the page's pairs."""
 
 import warnings
 
@@ -49,7 +49,8 @@ def table_of(pandas, columns):
     ("E", "tau", "Tp", "radius"), [(2, 1, 1, 0), (3, 2, 2, 0), (3, 1, -2, 0), (2, 1, 1, 4)]
 )
 def test_pyedm(pyedm, E, tau, Tp, radius):
-    """Its rows are those that it could predict, and some without; ours are told by their time."""
+    """pyEDM returns the rows that it could predict, and some without a prediction; ours are matched by
+    time."""
     frame = table_of(pytest.importorskip("pandas"), X)
     theirs = {
         "dataFrame": frame,
@@ -77,7 +78,7 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
     predicted = dict(zip(found.times, found.predicted))
     assert len(wanted) > 50
     assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
-    # candidates that are left out differ from point to point, and with them how many "all but one" are
+    # excluded candidates differ between points, and therefore the number that "all but one" means
     if radius:
         return
     wanted = pyedm.SMap(**theirs, theta=2.0)["predictions"].dropna()
@@ -88,7 +89,7 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
 
 
 def test_pyedm_published_sweep_of_theta(pyedm):
-    """PredictNonlinear's expected output; its series comes with pyEDM."""
+    """The expected output is that of PredictNonlinear; its series comes with pyEDM."""
     wanted, x = published("PredictNonlinear_valid"), pyedm.sampleData["TentMapNoise"].TentMap
     found = edm.smap(x, 4, theta=wanted[:, 0], lib=(0, 500), pred=(500, 800), k=495, space="threads")
     assert_allclose(found.rho, wanted[:, 1], rtol=0, atol=2e-6)

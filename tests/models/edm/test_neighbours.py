@@ -1,4 +1,4 @@
-"""Neighbours and simplex projection against plain NumPy."""
+"""Compare neighbours and simplex projection with plain NumPy."""
 
 import contextlib
 import math
@@ -22,7 +22,7 @@ from .series import logistic_maps
 
 
 def length(space):
-    """Enough for several chunks and tiles of any team; an interpreter gets one of each."""
+    """Return a length of several chunks and tiles of any team; for an interpreter one of each."""
     return 40 if space == "checked" else 301
 
 
@@ -32,7 +32,7 @@ def test_neighbours(space, E, tau, Tp, radius, dtype):
     x = logistic_maps(length(space), 1)[:, 0]
     found = edm.knn(x, E, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
     distances, rows = reference.knn(x, E, E + 1, tau=tau, Tp=Tp, radius=radius)
-    # Differences of numbers near 1 that were rounded once.
+    # differences of numbers near 1 that were rounded once
     assert_allclose(found.distances, distances, rtol=0, atol=20 * np.finfo(dtype).eps)
     if dtype == "float64":
         assert_array_equal(found.indices, rows)
@@ -40,7 +40,7 @@ def test_neighbours(space, E, tau, Tp, radius, dtype):
 
 
 def test_ties_go_to_the_earlier_row(space):
-    """Whole numbers: every distance is met many times, more often than a list has room for."""
+    """Values are whole numbers: every distance occurs many times, more often than a list has room for."""
     x = default_rng(1).integers(0, 3, 60 if space == "checked" else 2000).astype(float)
     found = edm.knn(x, 2, k=5, space=space)
     distances, rows = reference.knn(x, 2, 5)
@@ -50,7 +50,7 @@ def test_ties_go_to_the_earlier_row(space):
 
 @pytest.fixture(params=["sorted", "all pairs"])
 def on_a_line(request, monkeypatch):
-    """Search points of one coordinate in each way, whatever their number."""
+    """Search points of one coordinate by each method, whatever their number."""
     if request.param == "sorted":
         monkeypatch.setattr(problem, "SORTED", 0)
         monkeypatch.setattr(problem, "PAIRS", 0)
@@ -60,7 +60,7 @@ def on_a_line(request, monkeypatch):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_ties_on_a_line(space, dtype, on_a_line):
-    """Ties to the left and right, missing values, points that exclude others."""
+    """Ties occur to the left and right, with missing values and points that exclude others."""
     x = default_rng(2).integers(0, 9, 40 if space == "checked" else 500).astype(float)
     x[[3, 17]] = np.nan
     found = edm.knn(x, 1, k=6, Tp=1, exclusion_radius=2, dtype=dtype, space=space)
@@ -93,7 +93,7 @@ def test_simplex(space, offset):
 
 
 def test_windows_do_not_share_points(space):
-    """A library of two windows: no candidate reaches across the gap, and the last window ends Tp early."""
+    """For a library of two windows no candidate reaches across the gap, and the last window ends Tp early."""
     x = logistic_maps(60, 1)[:, 0]
     found = edm.knn(x, 3, Tp=1, k=4, lib=[(0, 20), (30, 50)], pred=(52, 60), space=space)
     assert set(found.indices.ravel().tolist()) <= set(range(18)) | set(range(30, 47))
@@ -104,7 +104,7 @@ def test_windows_do_not_share_points(space):
 
 
 def test_equal_points_weigh_all_alike(space):
-    """A period of four: the nearest distances are zero, and the prediction is exact."""
+    """With a period of four the nearest distances are zero, and the prediction is exact."""
     x = np.tile([0.0, 1.0, 3.0, 2.0], 10)
     found = edm.simplex(x, 2, space=space)
     assert_allclose(found.predicted[:-1], x[2:], rtol=0, atol=1e-12)
@@ -114,8 +114,8 @@ def test_equal_points_weigh_all_alike(space):
 @pytest.mark.parametrize("values", ["continuous", "few", "three columns"])
 @pytest.mark.parametrize("radius", [0, 3])
 def test_tree_finds_the_same(monkeypatch, values, radius):
-    """A long series of low dimension goes to a tree, which timing decides, so not a bit may tell; one of few
-    values has many ties."""
+    """A long series of low dimension uses a tree if timing favours it, so that every bit must be equal; one
+    of few values has many ties."""
     pytest.importorskip("scipy")
     x = logistic_maps(6000, 3 if values == "three columns" else 1)
     x = np.round(x, 3) if values == "few" else x
@@ -144,7 +144,9 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_call_of_the_same_form_gives_what_a_first_one_gives(space, form):
-    """It writes to the views of the call before, whose results stay; a thread of its own has none."""
+    """A repeated call writes to the views of the one before, whose results are not modified; another thread
+    has no stored call.
+    """
     wanted, keys = dict(FORMS[form]), {"Tp": 1, "space": space, "dtype": "float32"}
     target, points, several = (wanted.pop(name, False) for name in ("target", "points", "several"))
 
@@ -181,7 +183,7 @@ def test_a_call_of_the_same_form_copies_the_series_and_the_result_alone(space, c
 
 @pytest.mark.parametrize("watched_first", [False, True])
 def test_what_is_kept_is_of_its_own_context(watched_first):
-    """Launches of a watched call are made for the checked space, and those of a plain one for its own."""
+    """Launches of a call in the checked space are stored separately from those of a plain call."""
     x = logistic_maps(200, 1)[:, 0]
     plans._calls.by_form.clear()
     wanted = edm.simplex(x, 2, space="serial").predicted
@@ -197,7 +199,7 @@ def test_what_is_kept_is_of_its_own_context(watched_first):
 
 def test_what_is_kept_of_calls_is_bounded(monkeypatch):
     x = logistic_maps(60, 1)[:, 0]
-    plans._calls.by_form.clear()  # other tests change what calls are made of
+    plans._calls.by_form.clear()  # other tests change the conditions of stored calls
     first = edm.simplex(x, 2, space="serial").predicted
     monkeypatch.setattr(plans, "MOST_BYTES", 20_000)
     for n in (30, 40, 50):
@@ -221,8 +223,8 @@ def test_sorting_has_the_bits_of_all_pairs(space, dtype, monkeypatch):
 
 @pytest.mark.parametrize("by_teams", [True, False])
 def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(by_teams, monkeypatch):
-    """Candidates are sorted as on a GPU, and as on a CPU. NaN make a form of their own, as so many
-    candidates less count."""
+    """Candidates are sorted as on a GPU, and as on a CPU. A series with NaN is a different form, since fewer
+    candidates count."""
     for name, bound in (("SORTED", 0), ("PAIRS", 0)):
         monkeypatch.setattr(problem, name, bound)
     monkeypatch.setattr(algorithms, "_by_teams", lambda space: by_teams)
@@ -241,7 +243,7 @@ def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(b
 
 
 def test_points_without_neighbours_read_no_target():
-    """Steps back from the time -1 that stands for no neighbour lie before the series."""
+    """The time -1 represents no neighbour; steps back from it are before the series."""
     near, times = np.full((4, 2), np.inf), np.full((4, 2), -1, np.int32)
     near[1:], times[1:] = 0.5, [[1, 2], [2, 3], [3, 1]]
     summary, x = np.array([[0.0], [3.0], [1.5], [1.0]]), np.arange(4.0)[:, None]
@@ -261,8 +263,8 @@ def test_points_without_neighbours_read_no_target():
 
 
 def test_rho_beside_numpy(space):
-    """The correlation is NumPy's for all points, for windows, with missing predictions, and in units that
-    would overflow."""
+    """The correlation is compared with NumPy's for all points, for windows, with missing predictions, and in
+    units that would overflow."""
     x = logistic_maps(length(space), 1)[:, 0]
     x[9] = np.nan
     for unit in (1.0, 1e200, 1e-200):
@@ -275,7 +277,7 @@ def test_rho_beside_numpy(space):
 
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_rho_where_times_lie_outside_the_series(space, n_targets):
-    """Predictions of times before its beginning and behind its end have nothing beside them."""
+    """Predictions for times before the beginning and after the end have no observation."""
     x = logistic_maps(length(space), 2)
     for Tp in (-3, 4):
         found = edm.simplex(x[:, 0], 1, Tp=Tp, target=x[:, :n_targets], space=space)
@@ -291,7 +293,7 @@ def test_rho_where_times_lie_outside_the_series(space, n_targets):
     "E, tau, radius, dtype", [(1, 1, 0, "float32"), (3, 2, 4, "float64"), (5, 1, 0, "float32")]
 )
 def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkeypatch):
-    """Each some of the chunks: the bits of one team that measures all."""
+    """Each team processes some of the chunks: the bits are those of one team that processes all."""
     x, found = logistic_maps(length(space), 2), []
     x[9, 0] = np.nan
 
@@ -315,7 +317,7 @@ def test_teams_that_measure_a_tile_together(space, E, tau, radius, dtype, monkey
 
 @pytest.mark.parametrize("share", [3, 10_000])
 def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
-    """Few teams or many, consecutive candidates or, of drawn libraries, others."""
+    """Few teams or many, with consecutive candidates or, for drawn libraries, arbitrary ones."""
     monkeypatch.setattr(search, "SHARE", share)
     x = logistic_maps(40, 2)
     distances, rows = reference.knn(x[:, 0], 3, 4, Tp=1)
@@ -331,7 +333,7 @@ def test_teams_that_lay_out_a_library_together(space, share, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("E, tau, Tp, radius", [(1, 1, 1, 0), (3, 2, -2, 3), (7, 1, 0, 1), (2, 1, 40, 0)])
 def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
-    """A short series alone goes to one launch, one as a table to seven; ties and offsets included."""
+    """A short series by itself takes one launch, in a table seven; ties and offsets are included."""
     n = 55 if space == "checked" else 100
     for x in (
         logistic_maps(n, 1)[:, 0],
@@ -348,8 +350,8 @@ def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
 
 
 def test_one_team_sums_in_the_order_of_all():
-    """On any device: a mean by as many members as of a table, and rho by no more members than points have
-    one each."""
+    """On any device the mean is computed by as many members as for a table, and rho by at most as many
+    members as there are points."""
     sizes = {}
 
     def hear(phase, _, launch):
@@ -365,7 +367,9 @@ def test_one_team_sums_in_the_order_of_all():
 
 
 def test_a_form_that_is_known_refuses_what_it_did(space):
-    """Series of one length share their checks: not what is missing, does not vary, or is no number."""
+    """Series of one length share checks of arguments, but not those of missing, constant or non-numeric
+    values.
+    """
     x = logistic_maps(60, 1)[:, 0]
     first = edm.simplex(x, 2, space=space)
     again = edm.simplex(x, 2, space=space)
@@ -381,5 +385,5 @@ def test_a_form_that_is_known_refuses_what_it_did(space):
     assert np.isnan(edm.simplex(missing, 2, space=space).predicted)[[6, 7]].all()
     with pytest.warns(RuntimeWarning, match="fewer than k = 3 candidates"):
         edm.simplex(x[:12], 2, exclusion_radius=4, space=space)
-    with pytest.warns(RuntimeWarning, match="fewer than k = 3 candidates"):  # each time
+    with pytest.warns(RuntimeWarning, match="fewer than k = 3 candidates"):  # raised at each call
         edm.simplex(x[:12], 2, exclusion_radius=4, space=space)

@@ -1,6 +1,6 @@
-"""Expected outputs of kEDM's and rEDM's own tests, to the digits that they print, on every space.
+"""Compare with expected outputs of the tests of kEDM and rEDM, to their printed digits, on every space.
 
-The interpreter gets the shortest of them, or their first points: a search visits every pair.
+The interpreter uses the shortest of them, or their first points: a search visits every pair.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def test_neighbours(space, E):
 
 @pytest.mark.parametrize("E", [2, 3, 4, 5])
 def test_simplex(space, E):
-    """One half predicts the other; printed with four digits."""
+    """One half predicts the other; the reference has four digits."""
     x = published("simplex_test_data")
     points = x[100 - (E - 1) : 200 - (E - 1)]
     begin, end = shortened(space, E - 1, len(points))
@@ -56,7 +56,7 @@ def test_exclusion_radius(space):
 
 
 def test_missing_values(space):
-    """A missing coordinate takes a point away, a missing target the prediction."""
+    """A missing coordinate removes a point, a missing target the prediction."""
     x, y = published("circle")[:, 1], published("circle")[:, 2]
     x[[5, 6, 12]] = np.nan
     y[[10, 11, 17]] = np.nan
@@ -69,7 +69,7 @@ def test_missing_values(space):
 
 @pytest.fixture
 def compiled(space):
-    """The sweeps below visit 300 x 100 x 20 pairs and more: too many for an interpreter."""
+    """Skip the interpreter: the sweeps below visit 300 x 100 x 20 pairs and more."""
     if space == "checked":
         pytest.skip("too many pairs for an interpreter; test_sweeps.py has smaller ones")
     return space
@@ -107,8 +107,8 @@ def test_horizons(compiled):
 
 
 def test_convergence(compiled):
-    """Means of 100 random libraries, drawn by another generator: their own spread over 10 bounds the
-    difference.
+    """Compare means of 100 random libraries, drawn by different generators: their standard deviation over 10
+    bounds the difference.
 
     Four standard errors of each side in 8 comparisons: a false alarm in 2,000 runs of fresh seeds.
     """

@@ -1,8 +1,9 @@
-"""The cases of pyEDM's own tests, asked of both where pyEDM is installed (`pip install pyEDM`; 2.5.7 was).
+"""Run the cases of pyEDM's tests by both libraries where pyEDM is installed (`pip install pyEDM`; tested with
+2.5.7).
 
 SIMPLEX, SMAP and CCM have the calls of its tests by their names, on the data that its package brings; others
-are functions here. Nothing is stored: the figures are what both compute now. Where both may differ,
-docs/coming-from/pyedm.md has the rule.
+are functions here. No figures are stored: both libraries compute them. docs/coming-from/pyedm.md states where
+they may differ.
 """
 
 import re
@@ -27,7 +28,7 @@ SPACE = {"space": "threads"}
 
 
 def holed(name):
-    """A circle with gaps, or five Lorenz series with some."""
+    """Return a circle with gaps, or five Lorenz series with some."""
     data = DATA[name].copy()
     if name == "circle":
         data.iloc[[5, 6, 12], 1] = data.iloc[[10, 11, 17], 2] = np.nan
@@ -37,12 +38,12 @@ def holed(name):
 
 
 def windows(flat):
-    """Their windows, from 1 and with their ends, as ours."""
+    """Convert pyEDM's windows, which count from 1 and include their ends."""
     return [(a - 1, b) for a, b in zip(flat[::2], flat[1::2])]
 
 
 def asked(data, columns, target, form):
-    """Our arguments for theirs."""
+    """Convert pyEDM's arguments to ours."""
     names = columns.split() if isinstance(columns, str) else columns
     E, tau, Tp = form.get("E", 0), -form.get("tau", -1), form.get("Tp", 1)
     ours = {"tau": tau, "Tp": Tp, "target": data[target].to_numpy(float)}
@@ -51,7 +52,7 @@ def asked(data, columns, target, form):
     else:
         ours |= {"E": E, "k": form.get("knn") or E + 1}
     lib = windows(form["lib"])
-    if Tp < 0:  # they leave out the first of each window
+    if Tp < 0:  # pyEDM omits the first times of each window
         lib = [(begin - Tp - 1, end) for begin, end in lib]
     ours |= {"lib": lib, "pred": windows(form["pred"]), "exclusion_radius": form.get("exclusionRadius", 0)}
     if "validLib" in form:
@@ -60,7 +61,7 @@ def asked(data, columns, target, form):
 
 
 def simplex_of(data, columns, target, **form):
-    """(theirs, ours) of the times that both predict."""
+    """Return (theirs, ours) at the times that both predict."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = pyedm.Simplex(dataFrame=data, columns=columns, target=[target], **form)
@@ -71,7 +72,7 @@ def simplex_of(data, columns, target, **form):
 
 def compared(data, theirs, times, predicted):
     first = data.iloc[:, 0]
-    kind = float if first.dtype.kind in "if" else str  # theirs turn whole numbers into others
+    kind = float if first.dtype.kind in "if" else str  # pyEDM converts whole numbers
     clock = first.astype(kind).tolist()
     ours = {clock[t]: p for t, p in zip(times.tolist(), predicted) if 0 <= t < len(clock) and np.isfinite(p)}
     theirs = theirs.dropna(subset=["Predictions"])
@@ -81,7 +82,7 @@ def compared(data, theirs, times, predicted):
 
 
 THREE, CIRCLE, LORENZ, TENT = "block_3sp", "circle", "Lorenz5D", "TentMap"
-# name of the test: data, columns, target, lib, pred, E, and what else is given
+# name of the test: data, columns, target, lib, pred, E, and the other arguments
 SIMPLEX = {
     "E3_block_3sp": (THREE, "x_t", "x_t", "1 100", "101 195", 3, {}),
     "embedded_block_3sp": (THREE, "x_t y_t z_t", "x_t", "1 99", "100 198", 3, {"embedded": True}),
@@ -118,7 +119,7 @@ def data_of(name):
 
 
 def call_of(row):
-    """(data, columns, target, their other arguments) of a row."""
+    """Return (data, columns, target, pyEDM's other arguments) of a row."""
     name, columns, target, lib, pred, E, more = row
     form = {"lib": list(map(int, lib.split())), "pred": list(map(int, pred.split())), "E": E}
     return data_of(name), columns, target, form | more
@@ -131,7 +132,7 @@ def test_simplex(case):
         form = form | {"validLib": data.eval("x > 0.5 | x < -0.5").tolist()}
     theirs, ours = simplex_of(data, columns, target, **form)
     off = abs(theirs - ours) > 1e-5
-    # equal distances: here the earlier candidate comes first
+    # equal distances: portable takes the earlier candidate
     assert off.sum() <= {"datetime_index": 2, "disjoint_lib": 12}.get(case, 0)
 
 
@@ -148,7 +149,7 @@ SMAP = {
 
 @pytest.mark.parametrize("case", SMAP)
 def test_smap(case):
-    """With as many neighbours as theirs took, which by default is all but one."""
+    """Use as many neighbours as pyEDM, which by default takes all but one."""
     data, columns, target, form = call_of(SMAP[case])
     form |= {"theta": 3.0}
     with warnings.catch_warnings():
@@ -197,8 +198,8 @@ CCM = {
 
 @pytest.mark.parametrize("case", CCM)
 def test_ccm(case):
-    """Means of libraries that each draws by itself: within four standard errors; sizes that a Tp leaves no
-    points for are refused here, and cut there."""
+    """Means of libraries drawn independently agree within four standard errors; sizes for which a Tp leaves
+    no points are refused by portable, and reduced by pyEDM."""
     name, columns, target, form = CCM[case]
     data, n = data_of(name), 30
     with warnings.catch_warnings():
@@ -216,7 +217,7 @@ def test_ccm(case):
             data, columns, target, {"Tp": 0, "lib": [1, len(data)], "pred": [1, len(data)]} | form
         )
         del ours["lib"], ours["pred"]
-        if ours["tau"] < 0:  # later values are coordinates: the point is called by its last time
+        if ours["tau"] < 0:  # later values are coordinates: the point's label is its last time
             ours |= {"tau": -ours["tau"], "Tp": ours["Tp"] + (ours["E"] - 1) * ours["tau"]}
         most = len(x) - (ours["E"] - 1) * ours["tau"] - abs(ours["Tp"]) - 8 * name.startswith("holed")
         sizes = done.LibSize[done.LibSize <= most].astype(int).to_numpy()
@@ -280,7 +281,7 @@ def test_predict_exclusion_radius_sum_flow():
 
 
 def test_knn1_neighbors():
-    """Their rows are times from 0, as ours of E = 1."""
+    """pyEDM's rows are times from 0, like ours for E = 1."""
     form = {
         "columns": "V5",
         "target": "V5",
@@ -302,7 +303,7 @@ def test_exclusion_radius_knn():
 
 
 def test_neighbor_ties():
-    """Whole numbers: of equal distances the earlier time is taken here, and all, by their mean, there."""
+    """Values are whole numbers: of equal distances portable takes the earlier time, pyEDM the mean of all."""
     file = pyedm.__path__[0] + "/tests/validation/Smplx_NeighborTies.csv"
     data = pandas.read_csv(file)
     form = {"lib": [1, 96], "pred": [1, 96], "E": 1, "Tp": 0, "exclusionRadius": 1, "noTime": True}
@@ -326,7 +327,7 @@ def test_tiebreak_deficiency_no_leakage():
     with pytest.warns(RuntimeWarning, match="fewer than k"):
         found = edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=3, k=1, **SPACE)
     assert np.isnan(found.predicted).any()
-    with pytest.raises(PortableError, match="k is 3"):  # no point has three: theirs are all NaN or of one
+    with pytest.raises(PortableError, match="k is 3"):  # no point has three: in pyEDM all are NaN or use one
         edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=4, **SPACE)
 
 
@@ -353,7 +354,7 @@ def test_smap_validlib_fewer_than_knn():
     "name, column, E, theta", [(CIRCLE, "x", 2, None), (LORENZ, "V1", 5, None), (CIRCLE, "x", 2, 3.0)]
 )
 def test_generate(name, column, E, theta):
-    """Twenty steps; theirs end before chaos tells them apart."""
+    """Generate twenty steps; pyEDM's series end before chaos separates them."""
     data, n = DATA[name], len(DATA[name])
     form = {"columns": column, "target": column, "lib": [1, n], "pred": [1, E], "E": E, "generateSteps": 20}
     with warnings.catch_warnings():
@@ -369,7 +370,7 @@ def test_generate(name, column, E, theta):
 
 
 def test_multiview_predictions_and_combos():
-    """By the loop of docs/edm.md, ranked by the windows that are predicted, as that test asks."""
+    """Compare with the loop of docs/edm.md, ranked by the predicted windows, as in pyEDM's test."""
     from itertools import combinations
 
     data, names = DATA[THREE], ["x_t", "y_t", "z_t"]

@@ -1,5 +1,5 @@
-"""Replicates: each method against loops over points in NumPy, which share no code with it; and what is
-refused."""
+"""Test replicates: each method compared with loops over points in NumPy, which share no code with it; and
+refusals."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ SERIAL = {"space": "serial"}
 
 
 def vector(columns, names, t, E, tau):
-    """The point of a time, None where a lag lies in another replicate."""
+    """Return the point of a time, or None if a lag is in another replicate."""
     lags = t - tau * np.arange(E)
     if lags.min() < 0 or (names[lags] != names[t]).any():
         return None
@@ -35,7 +35,7 @@ def has_target(names, t, Tp):
 
 
 def neighbours(columns, names, t, E, tau, k, horizons=(0,), radius=0, lib=None):
-    """Distances and times of the k nearest of a point in its own or other replicates."""
+    """Return distances and times of the k nearest of a point in its own or other replicates."""
     point, found = vector(columns, names, t, E, tau), []
     for s in range(len(names)):
         own = vector(columns, names, s, E, tau)
@@ -49,7 +49,7 @@ def neighbours(columns, names, t, E, tau, k, horizons=(0,), radius=0, lib=None):
 
 
 def simplex(columns, y, names, E, tau=1, Tp=0, k=None, horizons=None, pred=None, **which):
-    """(times, predictions, observations) of all points."""
+    """Return (times, predictions, observations) of all points."""
     out = []
     for t in range(len(names)):
         if vector(columns, names, t, E, tau) is None or (pred and names[t] not in pred):
@@ -66,7 +66,7 @@ def rho(predicted, observed):
 
 
 def held(found, wanted, Tp=0):
-    """Predictions, observations and skill; points that reach back beyond their replicate are NaN."""
+    """Compare predictions, observations and skill; points that reach back beyond their replicate are NaN."""
     t, predicted, observed = wanted
     row = np.searchsorted(found.times - Tp, t)
     assert_allclose(found.predicted[row], predicted, rtol=0, atol=1e-12)
@@ -160,7 +160,7 @@ def test_cross_map():
 
 
 def test_ccm():
-    """The largest library, which is no sample: all points that are whole."""
+    """Use the largest library, which needs no sample: all complete points."""
     n = sum(LENGTHS.values()) - len(LENGTHS)
     keys = {"library_sizes": [n], "n_samples": 1, "segments": NAMES, "dtype": "float64"}
     found = edm.ccm(X[:, 0], X[:, 1], 2, **keys, **SERIAL)
@@ -193,7 +193,7 @@ def test_surrogates_are_made_replicate_by_replicate(method):
         own, of = X[NAMES == name], made[NAMES == name]
         for c in range(2):
             for s in range(3):
-                if method == "phase" and name == "south":  # of other lengths fewer times are transformed
+                if method == "phase" and name == "south":  # for different lengths fewer times are transformed
                     spectra = (abs(np.fft.rfft(v)) for v in (own[:, c], of[:, c, s]))
                     assert_allclose(*spectra, atol=1e-9)
                 elif method != "phase":

@@ -1,4 +1,4 @@
-"""Segments: where windows touch, no point and no target reaches across; masks of candidates, and copied
+"""Test segments: where windows touch, no point and no target reaches across; masks of candidates, and copied
 points.
 """
 
@@ -20,7 +20,7 @@ REPLICATES = [(0, 15), (15, 28), (28, 40)]
 
 
 def test_windows_that_touch_are_segments(space):
-    """In all functions: test_replicates.py holds these against loops."""
+    """Test all functions; test_replicates.py compares these with loops."""
     x = logistic_maps(40, 2)
 
     def every(**keys):
@@ -38,12 +38,12 @@ def test_windows_that_touch_are_segments(space):
         assert_array_equal(ours, wanted)
     near = edm.knn(
         x[:, 0], 3, k=33, pred=REPLICATES, space=space
-    )  # the library is one window, and cut as well
+    )  # the library is one window, and divided as well
     assert set(near.indices[near.indices >= 0] + 2) == set(range(2, 40)) - {15, 16, 28, 29}
 
 
 def test_lags_share_candidates_of_their_segment():
-    """A lagged map wants every lag's target in the candidate's own window."""
+    """A lagged map requires the target of every lag in the candidate's window."""
     x, y = logistic_maps(60, 2).T
     windows = [(0, 20), (20, 40), (40, 60)]
     found = edm.lagged_map(x, y, 2, Tp=[-2, 3], n_boot=2, lib=windows, pred=windows, space="threads")
@@ -55,7 +55,7 @@ def test_lags_share_candidates_of_their_segment():
 
 
 def test_surrogates_are_put_in_their_places(space):
-    """Each surrogate of a test, mapped like a series of its own."""
+    """Each surrogate of a test is mapped like a separate series."""
     x = logistic_maps(40, 2)
     keys = {"lib": REPLICATES, "pred": REPLICATES, "dtype": "float64", "space": space}
     found = edm.cross_map_test(x, 2, n_surrogates=3, surrogate="phase", stop_after=None, seed=3, **keys)
@@ -67,7 +67,8 @@ def test_surrogates_are_put_in_their_places(space):
 
 
 def test_candidates_may_be_masked(space):
-    """A mask takes no coordinate from others, as NaN would; one that allows all changes nothing."""
+    """A mask removes no coordinates of other points, as NaN would; one that allows all points has no
+    effect."""
     n = 40
     x = np.sin(np.arange(n) * 0.631)
     valid = abs(x) > 0.5
@@ -98,7 +99,7 @@ def test_candidates_may_be_masked(space):
 
 
 def test_masked_candidates_on_a_line(monkeypatch):
-    """One coordinate, so many candidates that they are sorted."""
+    """There is one coordinate, and so many candidates that they are sorted."""
     x = default_rng(1).random(3000)
     valid = x > 0.3
     monkeypatch.setattr(edm.problem, "PAIRS", 1)
@@ -111,7 +112,7 @@ def test_masked_candidates_on_a_line(monkeypatch):
 
 @pytest.mark.parametrize("first, last", [(0, 200), (0, 120), (80, 200), (50, 150)])
 def test_points_that_are_the_library_leave_themselves_out(first, last):
-    """White noise has no skill, however its own rows are given as points: as an array, a copy, a list."""
+    """White noise has no skill, whether its rows are given as points in an array, a copy or a list."""
     x = default_rng(0).random(200)
     alone = edm.simplex(x, 2, lib=(0, 200), pred=(first + 1, last), space="threads")
     for points in (x[first:last], x[first:last].copy(), x[first:last].tolist()):
@@ -137,7 +138,7 @@ def test_copies_among_other_points_are_warned_of():
         edm.simplex(x[:150], 2, points=x[100:], space="threads")
     counts = default_rng(1).poisson(0.3, 200).astype(float)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # few values: equal points are no copies
+        warnings.simplefilter("error")  # few values: equal points are not taken for copies
         edm.simplex(counts[:100], 2, points=counts[100:], space="threads")
         edm.simplex(x[:100], 2, points=x[100:], space="threads")
 

@@ -1,4 +1,4 @@
-"""Test the traits that surrogates keep of a series, and the warnings about series for which the default is
+"""Test the traits of a series that surrogates keep, and the warnings about series for which the default is
 wrong."""
 
 import warnings
@@ -33,8 +33,8 @@ def test_phase_surrogates_keep_the_spectrum(space, n):
 
 
 def test_phases_are_the_numbers_that_were_drawn():
-    """Against the sum itself, with the layer's random numbers: surrogate k of series c has stream c 2^32 +
-    k.
+    """Compare with the sum itself, with the layer's random numbers: surrogate k of series c has stream c 2^32
+    + k.
     """
     x = autoregressive(30, 0.5, 1)
     found = edm.surrogates(np.column_stack([x, x]), 2, seed=7, space="serial")[:, 1, 1]
@@ -85,8 +85,8 @@ def test_random_and_block_surrogates_move_values(space):
 
 
 def test_every_order_is_as_likely():
-    """2,400 shuffles of four values; a chi-square of 23 degrees of freedom exceeds 49.7 once in a thousand
-    seeds.
+    """Draw 2,400 shuffles of four values; a chi-square of 23 degrees of freedom exceeds 49.7 once in a
+    thousand seeds.
     """
     with pytest.warns(RuntimeWarning, match="'random'"):
         made = edm.surrogates(np.arange(4.0), 2400, "random", seed=1, space="serial").astype(int)
@@ -95,8 +95,8 @@ def test_every_order_is_as_likely():
 
 
 def test_twins_walk_along_the_attractor(space):
-    """In a cycle of period 4 every point has twins: a surrogate is the cycle again, from anywhere. Without
-    twins, a shift."""
+    """In a cycle of period 4 every point has twins: a surrogate is the cycle again, from any start. Without
+    twins it is a shift."""
     x = np.tile([0.0, 1.0, 3.0, 1.5], 8)
     made = edm.surrogates(x, 6, "twin", E=2, space=space)
     follows = dict(zip(x, np.roll(x, -1)))
@@ -130,7 +130,9 @@ def test_traits():
     "cycle", [[0, 0, 0, 4] + [0] * 8, [0, 0, 0.5, 1.5, 2.5, 1.5, 0.5, 0, 0, -1, -2, -0.5]]
 )
 def test_a_season_may_have_any_shape(cycle):
-    """Its lines are at 12, 6, 4 ... steps: surrogates with half of the cycle miss what two series share."""
+    """The season's lines are at 12, 6, 4 ... steps: surrogates of half of the cycle lose the common part of
+    two series.
+    """
     rejected = 0
     for seed in range(40):
         x = np.array(cycle)[np.arange(400) % 12][:, None] + np.column_stack(
@@ -139,12 +141,12 @@ def test_a_season_may_have_any_shape(cycle):
         assert edm.traits(x[:, 0]).period in (12, 24, 36, 48, 60, 84, 96)
         found = edm.cross_map_test(x, 3, libraries=[0], n_surrogates=19, stop_after=None, space="threads")
         rejected += found.p_values[0, 1] <= 0.05
-    assert rejected <= 7  # of 2 expected; by chance in one of 1,000 such tests
+    assert rejected <= 7  # 2 are expected; more than 7 by chance in one of 1,000 such tests
 
 
 def test_the_default_is_chosen_by_series():
-    """Seasons, gaps, bursts and drifts have surrogates of their own, and nothing is refused for another's
-    sake.
+    """Seasons, gaps, bursts and drifts have separate surrogates, and no series is refused because of
+    another.
     """
     t, random = np.arange(200), default_rng(3)
     plain, gaps = autoregressive(200, 0.5, 5), autoregressive(200, 0.5, 7)
@@ -171,7 +173,8 @@ def test_the_default_is_chosen_by_series():
 
 
 def test_no_table_of_independent_series_is_refused():
-    """100 series: some look seasonal, or drift, by chance; a refusal would be one of ten such tables."""
+    """Of 100 series some look seasonal, or drift, by chance; a refusal would affect one in ten such
+    tables."""
     x = np.column_stack([autoregressive(400, 0.93, 100 + c) for c in range(100)])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -181,7 +184,7 @@ def test_no_table_of_independent_series_is_refused():
 
 
 def test_mirrored_surrogates_keep_the_level_and_the_spectrum():
-    """For a slow series whose ends differ, steps at the seam are as small as others."""
+    """For a slow series whose ends differ, steps at the seam are as small as the others."""
     x = np.cumsum(default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
     made = edm.surrogates(x, 20, "mirror", space="threads")
     steps = np.std(np.diff(made, axis=0), axis=0)

@@ -1,4 +1,4 @@
-"""Sweeps over the dimension, theta and the library's size."""
+"""Test sweeps over the dimension, theta and the library's size."""
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ def length(space):
 
 
 def test_embedding_dimension(space):
-    """Also of points in a series of another length, of as many columns."""
+    """Test also points in a series of different length, with as many columns."""
     x, y = logistic_maps(length(space), 2), logistic_maps(30, 2, seed=7)
     for library, keys in ((x[:, 0], {"tau": 2}), (x, {"points": y})):
         found = edm.embedding_dimension(library, 4, **keys, space=space)
@@ -42,7 +42,7 @@ def test_smap_sweep(space):
 
 
 def test_smap_of_several_columns_and_few_neighbours(space):
-    """Fitted to the 12 nearest alone; the bound is a least squares fit of those by NumPy."""
+    """The fit uses only the 12 nearest; it is compared with NumPy's least squares on those."""
     x = logistic_maps(length(space), 2)
     found = edm.smap(x, 1, theta=2.0, k=12, pred=(30, 36), space=space)
     near = edm.knn(x, 1, k=12, Tp=1, pred=(30, 36), space="serial")
@@ -55,7 +55,7 @@ def test_smap_of_several_columns_and_few_neighbours(space):
 
 
 def test_smap_says_where_it_is_singular(space):
-    """Two columns that are the same: one direction has no information, and the prediction is still right."""
+    """Two equal columns: one direction has no information, and the prediction is still right."""
     x = logistic_maps(length(space), 1)
     found = edm.smap(np.column_stack([x, x]), 1, theta=1.0, space=space)
     alone = edm.smap(x, 1, theta=1.0, space=space)
@@ -78,7 +78,7 @@ def test_ccm_of_the_whole_library_is_the_cross_map(space):
 
 
 def test_ccm_sample_by_sample(space):
-    """Each sample is a search among its own points, with targets shuffled or not."""
+    """Each sample is a search among its points, with targets shuffled or not."""
     x = logistic_maps(length(space), 2)
     found = edm.ccm(
         x[:, 0],
@@ -161,8 +161,8 @@ def test_series_that_do_not_vary_have_no_skill(space):
 
 @pytest.mark.parametrize("unit", [2.0**-960, 2.0**960])
 def test_units_do_not_matter(unit):
-    """Squares of such numbers are no numbers of 64 bits; scaled by a power of two, nothing may change but the
-    unit.
+    """Squares of such numbers overflow or underflow float64; scaled by a power of two, only the unit may
+    change.
     """
     x = logistic_maps(80, 2)
     big = x * unit
@@ -179,9 +179,7 @@ def test_units_do_not_matter(unit):
 
 
 def test_undefined_skill_is_not_significant():
-    """A target of three events that have nothing to do with the library: most libraries' predictions do not
-    vary.
-    """
+    """A target of three events is unrelated to the library: the predictions of most libraries do not vary."""
     x = default_rng(0).random(60)
     target = np.zeros(60)
     target[::20] = 1.0
@@ -203,7 +201,7 @@ def test_undefined_skill_is_not_significant():
 
 
 def results(x, space="threads"):
-    """A result of each class."""
+    """Return a result of each class."""
     tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", space=space)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space=space)
     return {
@@ -266,7 +264,7 @@ def test_results_are_saved_and_loaded(tmp_path):
 
 
 def test_smap_where_some_points_are_singular(space):
-    """Two columns that are the same up to the middle: there neighbours tell of one direction alone."""
+    """Two columns are equal up to the middle: there neighbours determine only one direction."""
     n = length(space)
     x = logistic_maps(n, 2)
     x[: n // 2, 1] = x[: n // 2, 0]
@@ -304,14 +302,14 @@ def test_a_sweep_of_the_same_form_gives_what_a_first_one_gives(space, more):
     series = [logistic_maps(40, 3, seed) for seed in range(3)]
     series[1][7] = np.nan
     again = [sweep(x) for x in series]
-    with ThreadPoolExecutor(1) as pool:  # a thread of its own has no call before
+    with ThreadPoolExecutor(1) as pool:  # another thread has no stored call
         for x, found in zip(series, again):
             assert_array_equal(found, pool.submit(sweep, x).result())
 
 
 @pytest.mark.parametrize("theta", [0.0, 2.2])
 def test_smap_of_candidates_that_do_not_vary(space, theta):
-    """Each target is 1, so each prediction is; slopes that nothing tells of are 0."""
+    """Each target is 1, so each prediction is; undetermined slopes are 0."""
     x = np.r_[np.ones(20), default_rng(0).random(20)]
     with pytest.warns(RuntimeWarning, match="20 of 20 predictions .*no slope is known there"):
         found = edm.smap(x, 3, theta=theta, lib=(0, 20), pred=(20, 40), space=space)
@@ -321,7 +319,7 @@ def test_smap_of_candidates_that_do_not_vary(space, theta):
 
 
 def test_smap_of_candidates_on_a_line(space):
-    """Two coordinates, of which one is constant in the library: slopes of the other are those of one
+    """Of two coordinates one is constant in the library: the slopes of the other are those of one
     coordinate.
     """
     x = logistic_maps(40, 1)[:, 0]
@@ -333,7 +331,7 @@ def test_smap_of_candidates_on_a_line(space):
 
 
 def test_k_is_asked_for_everywhere(space):
-    """Predictions by k neighbours against NumPy, in ccm of all points, lagged and cross maps."""
+    """Compare predictions by k neighbours with NumPy, in ccm of all points, lagged and cross maps."""
     n, k = (20, 4) if space == "checked" else (70, 5)
     x = logistic_maps(n, 2)
     distances, rows = reference.knn(x[:, 0], 2, k)
@@ -353,7 +351,7 @@ def test_k_is_asked_for_everywhere(space):
 
 
 def test_a_point_without_neighbours_is_missing(space):
-    """A point with too few neighbours within the radius has the prediction NaN, and the call goes on."""
+    """A point with too few neighbours within the radius has the prediction NaN, and the call continues."""
     x = logistic_maps(12, 2)
     with pytest.warns(RuntimeWarning, match="3 of 11 points have fewer than k = 3 candidates"):
         found = edm.simplex(x[:, 0], 2, Tp=0, exclusion_radius=4, space=space)

@@ -1,4 +1,4 @@
-"""Names of columns, clocks and dates of tables."""
+"""Test names of columns, clocks and dates of tables."""
 
 from functools import partial
 
@@ -52,7 +52,7 @@ def test_names_twice_are_refused():
         simplex(table, 1, columns="a", target="b")
     with pytest.raises(pk.InputError, match="libraries: there are 2 series 'b'"):
         cross_map(table, 1, libraries=["b"])
-    assert simplex(table, 1, columns="a").rho > 0.5  # the others do not matter
+    assert simplex(table, 1, columns="a").rho > 0.5  # other columns do not matter
     mixed = pandas.DataFrame(X, columns=[0, "0", "c"])
     wanted = simplex(X[:, 1], 1).rho
     assert simplex(mixed, 1, columns="0").rho == wanted
@@ -86,7 +86,7 @@ def test_a_clock_may_run_backwards():
 
 
 def test_series_that_rise_are_series():
-    """Neither a short ramp nor one that is not the first column is a clock."""
+    """Neither a short ramp nor a ramp after the first column is a clock."""
     ramp = np.arange(60.0)
     later = pandas.DataFrame({"a": X[:, 0], "b": ramp})
     uneven = pandas.DataFrame({"a": np.cumsum(X[:, 0]), "b": X[:, 1]})

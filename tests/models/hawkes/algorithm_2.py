@@ -1,8 +1,7 @@
-"""Algorithms 2 and 3 of Holbrook et al. as they are printed, for Figure 1: a sum over all n x n pairs, event
-by event.
+"""Algorithms 2 and 3 of Holbrook et al. as printed, for Figure 1: a sum over all n x n pairs, event by event.
 
-The same text is compiled for one index at a time and for packs of 2 to 16; `Likelihood` meets each pair
-once, and no pair of which neither exponential counts.
+The same source is compiled for one index at a time and for packs of 2 to 16; `Likelihood` visits each pair
+once, and omits pairs whose exponentials are both negligible.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from portable.models.hawkes.parameters import Parameters
 
 @pk.function
 def log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
-    """log lambda_n from the sums over all events."""
+    """Return log lambda_n from the sums over all events."""
     mu, xi = 0.0, 0.0
     own_x, own_y, own_t = x[n], y[n], t[n]
     for k in range(n_events):
@@ -32,22 +31,23 @@ def log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
 
 @pk.kernel
 def packed(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
-    """An event a lane."""
+    """Process one event in each lane."""
     return log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale)
 
 
 @pk.kernel(packed=False)
 def scalar(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
-    """An event after the other."""
+    """Process one event after the other."""
     return log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale)
 
 
-# the same text by the number of events that a thread of a CPU takes at a time
+# the same source by the number of events that a CPU thread processes at a time
 BY_LANES = {1: scalar} | {n: pk.kernel(packed.fn, packed=n) for n in (2, 4, 8, 16)}
 
 
 def log_rates(kernel, locations: np.ndarray, times: np.ndarray, params: Parameters, space: object = None):
-    """A call that gives the sum of the log rates of events in two dimensions by one of the kernels.
+    """Return a function that computes the sum of the log rates of events in two dimensions by one of the
+    kernels.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""Two events, written out from equations (1) to (5) with scalars: what the likelihood and the reference must
-give."""
+"""Evaluate equations (1) to (5) for two events with scalars: expected values for the likelihood and the
+reference."""
 
 import math
 from statistics import NormalDist
@@ -8,8 +8,8 @@ PHI = NormalDist().cdf
 
 
 def two_events(distance, gap, n_dims, p, *, background_self=True):
-    """Log-likelihood and probabilities of two events `distance` km and `gap` > 0 hours apart, seen until the
-    second."""
+    """Return log-likelihood and probabilities of two events `distance` km and `gap` > 0 hours apart, observed
+    until the second."""
     normal = (2.0 * math.pi) ** -0.5
     peak = p.mu0 * normal ** (n_dims + 1) / (p.tau_x**n_dims * p.tau_t)
     mu = peak * (background_self + math.exp(-((distance / p.tau_x) ** 2 + (gap / p.tau_t) ** 2) / 2.0))

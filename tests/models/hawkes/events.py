@@ -1,5 +1,5 @@
-"""Events for the tests: random ones that a Python interpreter can sum over, and the real ones where they are
-found."""
+"""Make events for the tests: random ones, few enough for a Python interpreter, and the real ones if the files
+are present."""
 
 import gzip
 import os
@@ -16,7 +16,8 @@ PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega=0.5, h=0.4)
 
 
 def random_events(n_events, n_dims, seed=1):
-    """Locations and times with ties (whole hours), bursts and quiet spells; the first time is not 0."""
+    """Return locations and times with ties (whole hours), bursts and quiet spells; the first time is not
+    0."""
     random = np.random.default_rng(seed)
     times = 5.0 + np.sort(np.round(random.uniform(0.0, 30.0 * n_events, n_events)))
     times[n_events // 2 : n_events // 2 + 3] = times[n_events // 2]
@@ -24,8 +25,8 @@ def random_events(n_events, n_dims, seed=1):
 
 
 def assert_agrees(got, wanted, n_events, dtype=np.float64):
-    """Each rate adds up to n terms, each off by as many roundings as its exponent has units: 40 from those
-    that count.
+    """Compare log-likelihoods. Each rate adds up to n terms, each with as many rounding errors as its
+    exponent has units: 40 for the terms that matter.
 
     An error of every log-rate by that much adds up over the events.
     """
@@ -33,7 +34,7 @@ def assert_agrees(got, wanted, n_events, dtype=np.float64):
 
 
 def gunfire(name):
-    """Locations and times of a file of D.C. gunfire; the test is skipped where the file is not found."""
+    """Return locations and times of a file of D.C. gunfire; the test is skipped if the file is absent."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "hawkes" / f"dc_gunfire_{name}.csv.gz"
     if not path.exists():

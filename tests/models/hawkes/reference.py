@@ -1,8 +1,8 @@
 """The model in plain NumPy, float64, straight from equations (1) to (5) of `portable.models.hawkes`: slow,
 short, independent.
 
-Memory stays bounded because events are taken a chunk at a time against all others. Shares nothing with the
-kernels.
+Memory stays bounded because events are processed by chunks, each with all other events. Shares no code with
+the kernels.
 """
 
 from math import erf, pi, sqrt
@@ -13,17 +13,17 @@ _PAIRS_A_CHUNK = 2**21  # 16 MiB for each array of pairs
 
 
 def normal_density(z2, n_dims):
-    """phi_D at squared length z2."""
+    """Return phi_D at squared length z2."""
     return np.exp(-0.5 * z2) / (2.0 * pi) ** (0.5 * n_dims)
 
 
 def normal_cdf(z):
-    """Phi."""
+    """Return Phi."""
     return 0.5 * (1.0 + np.array([erf(v / sqrt(2.0)) for v in z]))
 
 
 def rates(locations, times, params, *, background_self=True):
-    """mu_n of (1) and xi_n of (2).
+    """Return mu_n of (1) and xi_n of (2).
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def rates(locations, times, params, *, background_self=True):
 
 
 def expected_counts(times, params, horizon_h=None):
-    """Lambda_n of (3), shape (n_events,)."""
+    """Return Lambda_n of (3), shape (n_events,)."""
     elapsed = times - times[0]
     left = (times[-1] if horizon_h is None else horizon_h) - times
     background = normal_cdf(left / params.tau_t) - normal_cdf(-elapsed / params.tau_t)
@@ -62,12 +62,12 @@ def expected_counts(times, params, horizon_h=None):
 
 
 def log_likelihood(locations, times, params, *, background_self=True, horizon_h=None):
-    """(4). Parameters as in `rates`."""
+    """Return (4). Parameters as in `rates`."""
     mu, xi = rates(locations, times, params, background_self=background_self)
     return float(np.sum(np.log(mu + xi) - expected_counts(times, params, horizon_h)))
 
 
 def excitation_probabilities(locations, times, params, *, background_self=True):
-    """(5), shape (n_events,). Parameters as in `rates`."""
+    """Return (5), shape (n_events,). Parameters as in `rates`."""
     mu, xi = rates(locations, times, params, background_self=background_self)
     return xi / (mu + xi)

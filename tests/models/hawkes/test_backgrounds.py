@@ -1,5 +1,5 @@
-"""Backgrounds fitted in turns: densities that integrate to 1, parameters found again, clusters that the
-paper's background eats."""
+"""Test backgrounds fitted in turns: densities that integrate to 1, recovery of parameters, and clusters that
+the paper's background absorbs."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_a_background_is_a_density(kind, periods):
     )
     if kind == "constant":
         assert mass / 3.0 * (8766.0 - begin) == pytest.approx(n, rel=1e-9)
-    if kind == "piecewise":  # one moment in each of three equal periods
+    if kind == "piecewise":  # one time in each of three equal periods
         assert mass / 3.0 * (8766.0 - begin) == pytest.approx(n, rel=1e-9)
     both = [float(cells @ found.background.at(grid, np.full(len(grid), t))) for t in (begin + 1.0, 8765.0)]
     if kind == "declustered":
@@ -50,7 +50,7 @@ def test_a_background_is_a_density(kind, periods):
 
 
 def test_the_density_leaves_the_event_out(space):
-    """Against NumPy."""
+    """Compare with NumPy."""
     locations, times = random_events(13, 2)
     found = fit_background(locations, times, "declustered", bandwidth_km=0.7, max_iter=1, space=space)
     low, high = locations.min(axis=0), locations.max(axis=0)
@@ -65,8 +65,8 @@ def test_the_density_leaves_the_event_out(space):
 
 
 def test_slow_clusters_are_not_eaten():
-    """Delays of five days at 500 m: the kernel density over all events takes them for its own, no other
-    background does."""
+    """With delays of five days at 500 m the kernel density over all events absorbs the clusters; other
+    backgrounds do not."""
     events, truth = made(), CLUSTERS["slow"]
     paper = hawkes.fit(
         hawkes.Likelihood(events.locations, events.times, horizon_h=8766.0, space="threads"),
@@ -108,7 +108,7 @@ def test_a_rate_that_changes_is_found():
 
 
 def test_coverage_runs():
-    """Three sets of each background: the command takes 200."""
+    """Run three sets of each background: the command takes 200."""
     found = coverage("constant", "fast", n_sets=3, space="threads")
     assert [one.what.partition(" = ")[0] for one in found] == ["theta", "omega", "h"]
     assert float(found[1].what.partition("mean ")[2].rstrip(")")) == pytest.approx(5.0, rel=0.3)

@@ -1,4 +1,6 @@
-"""Wrong calls: the exception's type and the words of its message. Nothing is computed before it is raised."""
+"""Test wrong calls: the exception's type and the words of its message. Errors are raised before any
+computation.
+"""
 
 import numpy as np
 import pytest
@@ -154,7 +156,9 @@ def test_dates_want_the_function_that_reads_them(kind):
 
 
 def test_degrees_are_not_kilometres():
-    """Places like longitude and latitude are warned of; an origin nearby says that they are lengths."""
+    """Places that look like longitude and latitude raise a warning; an origin nearby shows that they are
+    lengths.
+    """
     degrees = default_rng(1).normal([-77.0, 38.9], 0.05, (5, 2))
     for places in (degrees, degrees[:, ::-1]):
         with pytest.warns(

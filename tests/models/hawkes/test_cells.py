@@ -1,4 +1,4 @@
-"""Events in cells against the same by NumPy."""
+"""Compare events in cells with NumPy."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from .events import PARAMS, random_events
 
 
 def by_numpy(locations, reach_km):
-    """Cells' numbers, and how many there are along each dimension."""
+    """Return cells' numbers, and the number of cells along each dimension."""
     n, n_dims = locations.shape
     low, extent = locations.min(axis=0), np.ptp(locations, axis=0)
     most = max(1, int((4 * n) ** (1.0 / n_dims)))
@@ -23,7 +23,7 @@ def by_numpy(locations, reach_km):
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
 @pytest.mark.parametrize("reach_km", [1e-6, 0.5, 100.0])
 def test_grid(space, n_dims, reach_km):
-    """Also places on the edges of cells: whole kilometres."""
+    """Test places on the edges of cells, too: whole kilometres."""
     n = 60 if space == "checked" else 500
     locations, times = random_events(n, n_dims)
     locations[: n // 2] = np.round(locations[: n // 2])
@@ -51,8 +51,8 @@ def test_all_events_in_one_place(space):
 
 
 def test_rows_of_a_list(space):
-    """Short rows side by side, the longest first and those of equal length as in the cells; then long ones,
-    end to end, each with its own pairs."""
+    """Short rows are interleaved, the longest first and those of equal length in the order of the cells; long
+    rows follow, contiguous, each with its own pairs."""
     n, crowd = (100, 75) if space == "checked" else (900, 300)
     locations, times = random_events(n, 2)
     locations[:crowd], times[:crowd] = 1e-3 * locations[:crowd] + 5.0, 1e-3 * times[:crowd]

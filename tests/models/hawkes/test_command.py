@@ -1,4 +1,4 @@
-"""The command line and the files it reads and writes."""
+"""Test the command line and the files that it reads and writes."""
 
 import csv
 import functools
@@ -30,7 +30,7 @@ HEADER = "x_km,y_km,t_hours"
 
 @pytest.fixture(scope="module")
 def events_csv(tmp_path_factory):
-    """Simulated events with the columns that are read by default."""
+    """Write simulated events with the columns that are read by default."""
     path = tmp_path_factory.mktemp("events") / "events.csv"
     assert (
         main(
@@ -99,7 +99,7 @@ def test_fit(events_csv, tmp_path, by, capsys):
     assert found["params"]["h"] >= 0.03 * (1.0 - 1e-12)
     assert found["params"] == json.loads((tmp_path / "params.json").read_text())
     shown, warned = capsys.readouterr()
-    # nothing is cut off
+    # no event is cut off
     assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown
     if by == "metropolis":
         assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in warned
@@ -129,7 +129,7 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
 
 
 def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, monkeypatch):
-    """No option but the fewer steps: `--average` says over how many draws, not `--draws`."""
+    """Only the steps are fewer: `--average` sets the number of averaged draws, not `--draws`."""
     asked = []
 
     def found(likelihood, posterior, *, n_draws):
@@ -181,7 +181,7 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
 
 
 def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys):
-    """Exit code 130, and posterior.nc with what was drawn."""
+    """The exit code is 130, and posterior.nc contains the draws made so far."""
     pytest.importorskip("h5netcdf")
 
     @functools.wraps(sample_posterior)
@@ -204,7 +204,7 @@ def test_simulate_asks_for_its_folder_first(tmp_path, capsys):
 
 
 def test_units_columns_and_formats(tmp_path):
-    """The same three events by seven ways."""
+    """Read the same three events in seven ways."""
     wanted = [[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]], [0.0, 1.5, 2.0]
     write(tmp_path / "a.csv", "3,1,7.0", "0,0,5.0", "1,2,6.5")  # unsorted
     write(tmp_path / "b.csv", "0,0,0", "1000,2000,90", "3000,1000,120", header="east_m,north_m,t_min")
@@ -243,8 +243,8 @@ def test_units_columns_and_formats(tmp_path):
 
 
 def test_longitude_and_latitude(tmp_path):
-    """A degree of latitude is 111.195 km on a sphere of the mean radius; of longitude, times the cosine of
-    latitude."""
+    """A degree of latitude is 111.195 km on a sphere of the mean radius; a degree of longitude is that times
+    the cosine of the latitude."""
     path = write(tmp_path / "a.csv", "-77.0,38.0,0", "-77.0,39.0,1", "-76.0,38.5,2", header="lon,lat,t_hours")
     options = {"places": ("lon", "lat")}
     locations = read_catalogue(path, lonlat=True, **options).locations

@@ -1,5 +1,5 @@
-"""Triggering functions made of parts: against the formula in NumPy, in every method; simulated and found
-again."""
+"""Test composed triggering functions: compared with the formula in NumPy, in every method; parameters
+recovered from simulations."""
 
 import dataclasses
 
@@ -46,7 +46,7 @@ def params_of(kind):
 
 
 def decay_of(kind, v, dt):
-    """The density of delays."""
+    """Return the density of delays."""
     names = kind.names()
     if "c" in names:
         most = kind.triggering.most_h
@@ -62,8 +62,8 @@ def decay_of(kind, v, dt):
 
 
 def wanted(kind, locations, times, marks, horizon):
-    """The log-likelihood (4), pair by pair from the formula of `portable.models.hawkes.compose`; background
-    without the own event."""
+    """Return the log-likelihood (4), pair by pair from the formula of `portable.models.hawkes.compose`; the
+    background omits the event itself."""
     v = {name: VALUES[name] for name in kind.names()}
     mu, _ = reference.rates(locations, times, PARAMS_OF_BACKGROUND, background_self=False)
     expected = reference.expected_counts(
@@ -93,7 +93,7 @@ PARAMS_OF_BACKGROUND = hawkes.Parameters(0.7, 1.6, 20.0, 0.3, 0.5, 0.4)
 
 
 def events(space):
-    """Few for plain Python."""
+    """Return events, few for plain Python."""
     n = 7 if space == "checked" else 23
     return *random_events(n, 2, seed=4), 2.5 + default_rng(4).exponential(0.5, n)
 
@@ -147,8 +147,8 @@ def test_likelihood_and_gradient(space, name):
 
 
 def test_what_else_is_asked(space):
-    """Parents add up to the excitation, residuals to the expectation, intensities at events are the rates;
-    chains move."""
+    """Parents add up to the excitation, residuals to the expectation; intensities at events equal the rates;
+    chains accept proposals."""
     locations, times, marks = events(space)
     if space == "threads":
         pytest.skip("the same code as on serial")
@@ -181,13 +181,15 @@ def test_an_exponential_is_the_papers():
 
 @pytest.mark.parametrize("name", ["omori, cut off", "etas"])
 def test_simulated_and_found_again(name):
-    """Within four standard errors, with a known background; marks after Gutenberg and Richter."""
+    """Recover parameters within four standard errors, with a known background; marks follow Gutenberg and
+    Richter.
+    """
     kind = compose("omori", within_h=20_000.0) if name == "omori, cut off" else KINDS[name]
     truth = kind(
         **VALUES_OF_SIMULATION
         | {k: v for k, v in {"q": 2.5, "gamma": 0.4, "alpha": 1.0}.items() if k in kind.names()}
     )
-    n = 600.0  # immigrants, evenly over a hundred square kilometres
+    n = 600.0  # immigrants, uniform over a hundred square kilometres
     made = simulate(truth, n_immigrants=n, horizon_h=20_000.0, seed=7)
     locations, times, marks = made[0], made[1], made.marks if name == "etas" else None
     inside = ((locations >= 0.0) & (locations <= 10.0)).all(axis=1)
@@ -214,8 +216,8 @@ VALUES_OF_SIMULATION = {"mu0": 1.0, "tau_x": 1.0, "tau_t": 1.0, "theta": 0.3, "c
 
 
 def test_a_users_own_decay(space):
-    """Ten lines, no derivatives: an exponential written anew, with the slopes, reach and draws of the
-    library's."""
+    """Define an exponential again in ten lines, without derivatives, and compare it with slopes, reach and
+    draws of the library's."""
     if space == "threads":
         pytest.skip("the same code as on serial")
 
@@ -244,7 +246,9 @@ def test_a_users_own_decay(space):
 
 
 def test_wide_maps_in_mixed_precision(space):
-    """Places 2,000 km apart and lengths of 10 m: 3e-4 off with one float32 a coordinate."""
+    """Places 2,000 km apart and lengths of 10 m: the error would be 3e-4 with one float32 for each
+    coordinate.
+    """
     random = default_rng(1)
     n = 9 if space == "checked" else 200
     locations = np.repeat(random.uniform(-1000.0, 1000.0, (n // 4 + 1, 2)), 4, axis=0)[:n] + random.normal(

@@ -1,4 +1,6 @@
-"""Derivatives against central differences of the reference; the fit against known truth and its own score."""
+"""Compare derivatives with central differences of the reference; test the fit by known parameters and its
+score.
+"""
 
 import math
 from dataclasses import replace
@@ -31,7 +33,7 @@ TWO = compose(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, 
 
 
 def differences(function, params):
-    """Derivatives in each parameter by fourth-order differences: errors of 1e-16 (value / step) and of
+    """Return derivatives in each parameter by fourth-order differences: errors of 1e-16 (value / step) and of
     step^4."""
     found = []
     for name, value in zip(params.names(), params.values()):
@@ -53,14 +55,14 @@ def test_gradient(space, method):
     )
     value, slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-13)
-    # 1e-3 of a value, to the fourth power, and pairs left out
+    # the step is 1e-3 of a value, to the fourth power; and pairs are left out
     assert_allclose(slopes, wanted, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("method", ["all_pairs", "windowed", "cells"])
 def test_several_at_once_have_the_same_bits(space, method):
-    """Also where the windows widen first, for an event far from all others. Lists of pairs serve what comes
-    next, so that with cells the order of a sum depends on what was asked before."""
+    """This holds also if the windows widen first, for an event far from all others. Lists of pairs are
+    reused, so that with cells the order of a sum depends on earlier calls."""
     n = 30 if space == "checked" else 200
     locations, times = random_events(n, 2)
     locations[n // 2] += 40.0
@@ -79,8 +81,8 @@ def test_several_at_once_have_the_same_bits(space, method):
     "method, given", [("windowed", False), ("windowed", True), ("cells", False), ("cells", True)]
 )
 def test_several_take_one_launch_of_each_kernel(space, method, given):
-    """One launch takes several parameters if the background and the list of pairs at hand serve them all,
-    with the bits of one by one."""
+    """One launch evaluates several parameters if the same background and list of pairs serve them all, with
+    the bits of separate calls."""
     n = 30 if space == "checked" else 700
     locations, times = random_events(n, 2)
     background = Background(np.full(n, 0.1), 5.0) if given else None
@@ -95,7 +97,7 @@ def test_several_take_one_launch_of_each_kernel(space, method, given):
     assert likelihood.method == method
     for (value, slopes), (other, others) in zip(found, wanted):
         assert value == other and slopes.tolist() == others.tolist()
-    likelihood.log_gradient(replace(PARAMS, h=9.0))  # lists other pairs
+    likelihood.log_gradient(replace(PARAMS, h=9.0))  # makes another list of pairs
     for _ in range(2):
         (value, slopes), *_ = likelihood.log_gradients(several)
         assert value == pytest.approx(wanted[0][0], rel=1e-12)
@@ -103,7 +105,7 @@ def test_several_take_one_launch_of_each_kernel(space, method, given):
 
 
 def test_slopes_of_priors():
-    """At many places, against differences of the log-density; coordinates of h are 1/h."""
+    """Compare with differences of the log-density at many places; coordinates of h are 1/h."""
     priors = {"theta": gamma(2.0, 3.0), "omega": log_normal(1.5, 0.7), "1/h": half_normal(4.0)}
     free, several = ("theta", "omega", "h"), [PARAMS, replace(PARAMS, theta=1.1, omega=0.2, h=3.0)]
     values = np.array([[getattr(params, name) for name in free] for params in several])
@@ -116,7 +118,7 @@ def test_slopes_of_priors():
 
 
 def test_the_information_is_computed_once_a_place(monkeypatch):
-    """Together with the value there, and where a fit has converged it is known already."""
+    """It is computed together with the value; at the end of a converged fit it is stored already."""
     asked, compute = [], Likelihood.log_gradients
     monkeypatch.setattr(
         Likelihood, "log_gradients", lambda self, all: asked.append(all) or compute(self, all)
@@ -137,7 +139,7 @@ def test_gradient_in_mixed_precision(space):
 
 
 def test_several_time_scales(space):
-    """Against the one-scale reference: the triggering function is linear in its scales."""
+    """Compare with the one-scale reference: the triggering function is linear in its scales."""
     locations, times = random_events(13 if space == "checked" else 41, 2)
     mu, _ = reference.rates(locations, times, PARAMS)
     xi, expected = 0.0, 0.0
@@ -145,7 +147,7 @@ def test_several_time_scales(space):
         one = replace(PARAMS, theta=0.3 * share, omega=omega)
         xi = xi + reference.rates(locations, times, one)[1]
         expected = expected + reference.expected_counts(times, one)
-    # the background is in both
+    # the background is contained in both
     expected = expected - reference.expected_counts(times, replace(PARAMS, theta=1e-15))
     likelihood = Likelihood(locations, times, method="windowed", space=space)
     assert likelihood.log_likelihood(TWO) == pytest.approx(
@@ -158,8 +160,8 @@ def test_several_time_scales(space):
 
 
 def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
-    """Simulated events, their true parameters, and a likelihood with the background that they were drawn
-    from."""
+    """Simulate events; return them, their true parameters, and a likelihood with the background used in the
+    simulation."""
     truth = Parameters(mu0=1.0, tau_x=1.0, tau_t=1.0, theta=0.4, omega=2.0, h=0.05)
     made = simulate(truth, n_immigrants=n_immigrants, horizon_h=horizon_h, seed=seed)
     inside = ((made.locations >= 0.0) & (made.locations <= 10.0)).all(axis=1)
@@ -169,7 +171,9 @@ def known(n_immigrants=400.0, horizon_h=4000.0, seed=5):
 
 
 def test_fit_finds_the_truth(space):
-    """Each parameter within four standard errors: one false alarm in four thousand, with a fixed seed."""
+    """Recover each parameter within four standard errors: one false alarm in four thousand, with a fixed
+    seed.
+    """
     if space == "checked":
         pytest.skip("hundreds of evaluations of 700 events are too slow in plain Python")
     truth, made, background, horizon_h = known()
@@ -190,7 +194,7 @@ def test_fit_finds_the_truth(space):
 
 
 def test_standard_errors_are_those_of_counts():
-    """With every parent beyond doubt, theta is a number of offspring over a number of events: sd sqrt(theta /
+    """If all parents are certain, theta is a number of offspring over a number of events: sd sqrt(theta /
     n)."""
     _, made, background, horizon_h = known()
     found = fit(
@@ -202,7 +206,9 @@ def test_standard_errors_are_those_of_counts():
 
 
 def test_posterior_mode(space):
-    """A sharp prior wins, a flat one changes nothing, and tau is estimated where the own term is out."""
+    """A narrow prior determines the mode, a flat one changes nothing, and tau is estimated if the event's own
+    term is omitted.
+    """
     if space == "checked":
         pytest.skip("hundreds of evaluations are too slow in plain Python")
     locations, times = random_events(41, 2)

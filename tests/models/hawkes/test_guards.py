@@ -1,5 +1,5 @@
-"""Test the guards: noise that would pass for contagion is found and reported, and parameters about which
-events say nothing get no standard error."""
+"""Test the guards: noise that could be mistaken for contagion is detected and reported, and parameters on
+which events carry no information get no standard error."""
 
 import math
 
@@ -16,7 +16,7 @@ START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 
 
 def centroids(n_events=400, n_places=39, seed=3):
-    """Events without any triggering, at centroids; two years of hours."""
+    """Draw events without triggering, at centroids; two years of hours."""
     random = np.random.default_rng(seed)
     return random.uniform(0.0, 10.0, (n_places, 2))[random.integers(0, n_places, n_events)], np.sort(
         random.uniform(0, 17532, n_events)
@@ -41,7 +41,7 @@ def test_centroids_are_refused_and_answered():
         fit(given)
     taken = Likelihood(locations, times, repeats="accept", space="serial")
     noise = fit(taken, start=START, posterior=True)
-    assert noise.params.theta > 0.5  # contagion out of nothing
+    assert noise.params.theta > 0.5  # spurious contagion
     assert any("less than the spacing of places" in note for note in noise.notes)
     bounded = fit(taken, start=START, least={"h": 0.5 * found.spacing_km})
     assert bounded.interval("theta")[0] < 0.05 and bounded.params.theta < 0.1
@@ -63,7 +63,9 @@ def test_a_bound_is_held():
 
 
 def test_what_is_not_identified():
-    """Events far apart, which no triggering explains: theta runs to 0, and omega and h mean nothing."""
+    """For events far apart, which no triggering explains, theta converges to 0, and omega and h are
+    meaningless.
+    """
     grid = 100.0 * np.stack(np.meshgrid(np.arange(5.0), np.arange(8.0)), axis=-1).reshape(-1, 2)
     far = fit(Likelihood(grid, 1e4 * np.arange(40.0), space="serial"), start=START)
     assert {"omega", "h"} <= set(far.not_identified) and far.standard_errors["omega"] == math.inf

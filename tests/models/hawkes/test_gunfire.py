@@ -1,6 +1,6 @@
-"""Real events on every space: the published value, and windows against all pairs.
+"""Test real events on every space: the published value, and windows compared with all pairs.
 
-The interpreter gets the first 50 events, since it cannot visit millions of pairs.
+The interpreter uses the first 50 events, since it is too slow for millions of pairs.
 """
 
 from dataclasses import replace
@@ -57,4 +57,4 @@ def test_probabilities_of_real_events(space):
     got = Likelihood(locations, times, error_bound=1e-15, space=space).excitation_probabilities(FITTED)
     assert_agrees(got, wanted, n)
     if space != "checked":
-        assert np.mean(wanted > 0.5) > 0.02  # something to find: 50 events hold no pair that close
+        assert np.mean(wanted > 0.5) > 0.02  # some are triggered; 50 events have no pair that close

@@ -1,4 +1,5 @@
-"""The log-likelihood and the probabilities on every space, against closed forms and the NumPy reference."""
+"""Compare the log-likelihood and the probabilities on every space with closed forms and the NumPy
+reference."""
 
 import functools
 import math
@@ -39,8 +40,7 @@ def many_events(n_events):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_sums_of_several_blocks(space, method):
-    """Members add up 32 terms at a time: there are more than 32 for each of the 128 members of a GPU's
-    team."""
+    """Members add 32 terms at a time: here each of the 128 members of a GPU's team has more than 32."""
     n_events = 300 if space == "checked" else 4500
     locations, times, wanted = many_events(n_events)
     options = {"method": method, "error_bound": 1e-15}
@@ -60,7 +60,7 @@ def test_probabilities_agree_with_the_reference(space, background_self, method):
     assert_agrees(got, wanted, N_EVENTS)
 
 
-# In two dimensions: the test below
+# two dimensions have the test below
 @pytest.mark.parametrize(
     "n_dims, method", [(1, "all_pairs"), (1, "cells"), (3, "all_pairs"), (3, "windowed"), (3, "cells")]
 )
@@ -74,7 +74,7 @@ def test_mixed_precision(space, n_dims, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
-    """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are of
+    """As float32, hours would be 28 s apart there; the excitation decays within a minute and the gaps are
     seconds."""
     random = np.random.default_rng(3)
     gaps = random.exponential(0.01, N_EVENTS)
@@ -89,8 +89,8 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_mixed_precision_works_on_any_map(space, method):
-    """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation is of 10
-    m."""
+    """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation extends
+    over 10 m."""
     locations, times = random_events(N_EVENTS, 2)
     params = replace(PARAMS, h=0.01)
     locations = 0.01 * locations
@@ -103,7 +103,9 @@ def test_mixed_precision_works_on_any_map(space, method):
 
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_no_gap_is_too_short_to_excite(space, precision):
-    """Two events a nanosecond apart after 117,000 hours are no tie, although two float32 hold them as one."""
+    """Two events a nanosecond apart after 117,000 hours are no tie, although two float32 represent both by
+    the same value.
+    """
     times = np.array([0.0, 117_000.0, np.nextafter(117_000.0, np.inf)])
     got = hawkes.excitation_probabilities(np.zeros((3, 2)), times, PARAMS, dtype=precision, space=space)
     wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
@@ -112,7 +114,8 @@ def test_no_gap_is_too_short_to_excite(space, precision):
 
 
 def test_events_before(space):
-    """Events of the same time are not before: runs of one, of a few and of many, at both ends too."""
+    """Events at the same time do not count as earlier: runs of one, of a few and of many, also at both
+    ends."""
     times = np.repeat(np.arange(12.0), [3, 1, 1, 2, 1, 40, 1, 1, 5, 1, 2, 2])
     with pk.use(space):
         t, before = pk.copy_of(times), pk.empty(len(times), np.int64)
@@ -145,7 +148,7 @@ def test_two_events_by_hand(space, n_dims, background_self, method):
 
 @pytest.mark.parametrize("horizon_h", [None, 12.0])
 def test_one_event(space, horizon_h):
-    left = 0.0 if horizon_h is None else 10.0  # the event at 2 h is the beginning of observation
+    left = 0.0 if horizon_h is None else 10.0  # observation begins with the event at 2 h
     peak = PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
     expected = PARAMS.mu0 * (PHI(left / PARAMS.tau_t) - 0.5) - PARAMS.theta * math.expm1(-PARAMS.omega * left)
     value = hawkes.log_likelihood([[4.0, 5.0]], [2.0], PARAMS, horizon_h=horizon_h, space=space)
@@ -160,7 +163,7 @@ def test_one_event_without_its_own_background_is_impossible(space):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_all_events_at_one_time(space, method):
-    """Ties excite nothing, and nothing is expected before the first event or after the last."""
+    """Ties excite no events, and no events are expected before the first event or after the last."""
     mu = 9 * PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
     likelihood = Likelihood(np.ones((9, 2)), np.full(9, 6.0), method=method, space=space)
     assert_agrees(likelihood.log_likelihood(PARAMS), 9 * math.log(mu), 9)
@@ -188,7 +191,7 @@ def test_a_later_horizon(space):
 @pytest.mark.parametrize("keep_background", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_one_likelihood_for_many_parameters(space, method, keep_background):
-    """Values kept between evaluations are never stale, whichever parameter changes, and back again."""
+    """Values stored between evaluations are never stale, whichever parameter changes, and back again."""
     locations, times = random_events(N_EVENTS, 2)
     options = {"method": method, "keep_background": keep_background, "error_bound": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)

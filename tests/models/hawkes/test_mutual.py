@@ -1,5 +1,5 @@
-"""Types that excite one another: against the double sum and complex steps, with ties, over blocks, spans and
-chunks; simulated and found again; intervals, residuals, Omori's law."""
+"""Test types that excite one another: compared with the double sum and complex steps, with ties, over blocks,
+spans and chunks; recovery of parameters; intervals, residuals, Omori's law."""
 
 import json
 
@@ -15,7 +15,7 @@ from portable.models.hawkes.__main__ import main
 
 
 def double_sum(times, types, mu, branching, rates, start, end):
-    """The log-likelihood from all pairs; complex numbers go through it."""
+    """Return the log-likelihood from all pairs, also for complex parameters."""
     dt = times[:, None] - times
     rate, expected = mu[types], mu.sum() * (end - start)
     for a, beta in zip(branching, rates):
@@ -27,7 +27,7 @@ def double_sum(times, types, mu, branching, rates, start, end):
 
 
 def drawn(n, n_types, n_rates):
-    """Rounded times, of which a third are shared and some make whole blocks; parameters."""
+    """Draw rounded times, a third of them shared and some filling whole blocks, and parameters."""
     random = default_rng(n)
     times = 7.0 + np.sort(np.round(random.uniform(0.0, n, n), 0 if n < 400 else 1))
     times[n // 2 : n // 2 + n // 10] = times[n // 2]
@@ -41,7 +41,7 @@ def drawn(n, n_types, n_rates):
 
 @pytest.mark.parametrize("n, n_types, n_rates", [(1, 1, 1), (60, 2, 2), (600, 11, 3)])
 def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
-    """The last case with chunks of 64 blocks, so that states are carried on."""
+    """The last case has chunks of 64 blocks, so that states pass from one to the next."""
     monkeypatch.setattr(mutual_likelihood, "ROWS_BYTES", (1, 1))
     monkeypatch.setattr(mutual_likelihood, "_PIECE", (32, 32))
     if space == "checked" and n > 60:
@@ -72,7 +72,7 @@ TRUTH = hawkes.Mutual([0.2, 0.1, 0.05], [[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0,
 
 @pytest.fixture(scope="module")
 def found():
-    """A record of which the first hours are history, and its fit."""
+    """Return a record whose first hours are history, and its fit."""
     made = hawkes.simulate_mutual(TRUTH, 5_000.0, seed=4)
     likelihood = hawkes.MutualLikelihood(
         made.times, np.array(["a", "b", "c"])[made.types], start_h=100.0, horizon_h=5_000.0
@@ -81,7 +81,7 @@ def found():
 
 
 def test_simulated_as_expected():
-    """Numbers of events within five standard deviations of (1 - A)^-1 mu T; parents are earlier."""
+    """Numbers of events are within five standard deviations of (1 - A)^-1 mu T; parents are earlier."""
     made = hawkes.simulate_mutual(TRUTH, 20_000.0, seed=1)
     wanted = np.linalg.solve(np.eye(3) - TRUTH.influence, TRUTH.mu) * 20_000.0
     gain = np.linalg.inv(np.eye(3) - TRUTH.influence)
@@ -95,7 +95,9 @@ def test_simulated_as_expected():
 
 
 def test_found_again(found):
-    """Within four standard errors, and better than the truth; pairs without influence reach 0."""
+    """Estimates are within four standard errors, with a higher likelihood than the truth; pairs without
+    influence reach 0.
+    """
     _, likelihood, fit = found
     assert fit.converged and fit.log_likelihood > likelihood.log_likelihood(TRUTH) and fit.notes == ()
     for name in ("mu", "influence", "rates"):
@@ -113,7 +115,9 @@ def test_found_again(found):
 
 
 def test_standard_errors_are_curvatures(found):
-    """Standard errors are the gradient's curvature, by differences in all coordinates that are not at 0."""
+    """Standard errors are compared with the gradient's curvature, by differences in all coordinates that are
+    not at 0.
+    """
     _, likelihood, fit = found
     params = fit.params
     x = np.concatenate([params.mu, params.branching.ravel(), params.rates])
@@ -128,7 +132,7 @@ def test_standard_errors_are_curvatures(found):
         step = 1e-5 * x[a] * (np.arange(13) == a)
         rows.append((slopes_at(x - step) - slopes_at(x + step)) / (2e-5 * x[a]))
     errors = np.sqrt(np.diag(np.linalg.inv(rows)))
-    z = 0.6744897501960817  # of half of all
+    z = 0.6744897501960817  # the half-width of an interval of probability 1/2
     ours = np.concatenate(
         [
             (high - value).ravel()
@@ -145,7 +149,9 @@ def test_standard_errors_are_curvatures(found):
 
 
 def test_residuals(found, space):
-    """The fit passes; one without influence between types does not. Expected counts are right."""
+    """The residuals of the fit pass the test, those without influence between types do not. Expected counts
+    are right.
+    """
     made, likelihood, fit = found
     assert hawkes.mutual_residuals(likelihood, fit.params).p_value > 0.01
     alone = hawkes.Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0)
@@ -159,7 +165,9 @@ def test_residuals(found, space):
 
 
 def test_omori():
-    """A mixture with the law's shape to 0.2 % over six decades; a fit with it knows one ratio a pair."""
+    """A mixture has the law's shape to 0.2 % over six decades; a fit with it estimates one ratio for each
+    pair.
+    """
     rates, weights = hawkes.omori_rates(1.3, 0.5, within_h=1e4)
     delays = np.geomspace(1e-2, 1e4, 60)
     shape = (weights * rates * np.exp(-rates * delays[:, None])).sum(axis=1) * (1.0 + delays / 0.5) ** 1.3
@@ -174,7 +182,7 @@ def test_omori():
 
 
 def test_calibrate_runs(capsys):
-    """Few sets say that the command runs; 200 say whether intervals are right."""
+    """Few sets show that the command runs; 200 show if intervals are right."""
     assert main("calibrate --mutual --sets 2 --space serial --no-progress".split()) == 0
     said = capsys.readouterr().out
     assert all(f"{kind}: mu " in said for kind in ("one decay", "two decays", "omori")) and "rate" in said
@@ -193,7 +201,7 @@ def test_intensity_and_forecast(space):
     assert_allclose(likelihood.intensity(truth, asked), wanted, rtol=1e-12)
     ahead = likelihood.forecast(truth, 2_000.0, n_draws=50, seed=1)
     counts = np.array([np.bincount(types, minlength=2) for types in ahead.types])
-    mean = np.linalg.solve(np.eye(2) - truth.influence, truth.mu) * 2_000.0  # but for what the past adds
+    mean = np.linalg.solve(np.eye(2) - truth.influence, truth.mu) * 2_000.0  # without earlier excitation
     assert (np.abs(counts.mean(axis=0) / mean - 1.0) < 0.05).all() and (
         counts.sum(axis=1) == ahead.counts
     ).all()

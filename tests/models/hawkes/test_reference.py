@@ -1,4 +1,4 @@
-"""The NumPy reference itself: against the published value and against sums written out by hand."""
+"""Test the NumPy reference: compared with the published value and with sums written out by hand."""
 
 import math
 from statistics import NormalDist
@@ -33,7 +33,6 @@ def test_a_later_horizon_expects_more_events():
 
 
 def test_published_value():
-    """The authors' own program gives -29321.9012230809; 1e-11 is what the printed digits and 5,022 sums
-    allow."""
+    """The authors' program prints -29321.9012230809; its digits and 5,022 sums allow 1e-11."""
     value = reference.log_likelihood(*gunfire("2010_5022"), Parameters(1.0, 1.6, 336.0, 1.0, 1.0, 1.0))
     assert value == pytest.approx(-29321.9012230809, rel=1e-11)

@@ -1,4 +1,4 @@
-"""Windows that are polygons: area, places, masses of normal densities by closed forms; noise in a disc."""
+"""Test polygons as regions: area, places, masses of normal densities by closed forms; noise in a disc."""
 
 import json
 import math
@@ -30,7 +30,9 @@ def box(low, high):
 
 
 def test_area_places_and_masses():
-    """An L with a hole is two boxes less one; widths from a thousandth of the region to ten times it."""
+    """Compare an L with a hole with the difference of two boxes; widths from a thousandth of the region to
+    ten times it.
+    """
     random = default_rng(1)
     places, widths = random.uniform(-1.0, 11.0, (500, 2)), 10.0 ** random.uniform(-2.0, 2.0, 500)
     parts = box([0, 0], [5, 10]), box([5, 0], [10, 5]), box([1, 1], [2, 2])
@@ -47,7 +49,7 @@ def test_area_places_and_masses():
     )
 
 
-class Shape:  # as shapely's
+class Shape:  # an object like shapely's
     __geo_interface__ = {"type": "MultiPolygon", "coordinates": [CLOSED]}
 
 
@@ -63,7 +65,9 @@ def test_what_a_polygon_may_be(tmp_path):
 
 
 def test_noise_in_a_disc():
-    """Even events in a disc: a box calls its empty corners triggering, the polygon does not."""
+    """For uniform events in a disc, a fit to a box attributes its empty corners to triggering; a fit to the
+    polygon does not.
+    """
     random = default_rng(3)
     places = 19.9 * np.sqrt(random.uniform(size=(800, 1)))
     angle = random.uniform(0.0, 2.0 * np.pi, 800)
@@ -148,7 +152,7 @@ def test_wrong_calls():
 
 
 def test_offspring_beyond_the_edge_are_told():
-    """Families about the middle of a box as wide as h: half of a normal density's square lies outside."""
+    """For families around the middle of a box as wide as h, the share outside is that of a normal density."""
     random = default_rng(5)
     truth = hawkes.Parameters(1.0, 1.0, 1.0, 0.6, 1.0, 1.0)
     made = hawkes.simulate(

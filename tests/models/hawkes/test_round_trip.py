@@ -1,5 +1,5 @@
-"""From a table of dates to results that join it: catalogues, posteriors read back, evidence, forecasts,
-declustering, commands."""
+"""Test the way from a table of dates to joined results: catalogues, posteriors read back, evidence,
+forecasts, declustering, commands."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ TRUTH = Parameters(1.0, 1.6, 336.0, 0.4, 0.5, 0.1)
 
 @pytest.fixture(scope="module")
 def table():
-    """250 simulated events in no order, with dates, names and magnitudes."""
+    """Return 250 simulated events in random order, with dates, names and magnitudes."""
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
     order = default_rng(0).permutation(len(made.times))
     dates = np.datetime64("2025-03-01T00:00:00") + np.rint(3600 * made.times[order]).astype("timedelta64[s]")
@@ -131,7 +131,7 @@ def test_a_posterior_comes_back(tmp_path):
 
 
 def test_evidence_prefers_the_model_that_made_the_events():
-    """WAIC, leave-one-out and AIC: excitation against none; terms add up to the log-likelihood."""
+    """Compare excitation with none by WAIC, leave-one-out and AIC; terms add up to the log-likelihood."""
     pytest.importorskip("arviz_stats")
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
     likelihood = hawkes.fit_background(
@@ -157,7 +157,7 @@ def test_evidence_prefers_the_model_that_made_the_events():
         found.append(hawkes.evidence(likelihood, posterior, n_draws=100))
     assert found[0].waic > found[1].waic + 10.0 and found[0].loo == pytest.approx(found[0].waic, abs=1.0)
     assert 2.0 < found[0].p_waic < 7.0 and found[0].pointwise.shape == (100, len(made.times))
-    # of mu0, by quadrature; variances of a hundred draws scatter by a sixth
+    # variance of mu0, by quadrature; variances of a hundred draws scatter by a sixth
     alone = np.linspace(0.75, 1.3, 56)
     terms = np.array([hawkes.pointwise(likelihood, replace(start, mu0=mu0)) for mu0 in alone.tolist()])
     log_density = terms.sum(axis=1) - 0.5 * alone**2
@@ -169,8 +169,8 @@ def test_evidence_prefers_the_model_that_made_the_events():
 
 
 def test_forecasts_hold_what_comes(space):
-    """A stationary process has the expected counts; and each draw's events lie after the record. A check
-    finds its own model likely."""
+    """A stationary process has the expected counts; each draw's events follow the record. A check of the
+    model on its own simulation passes."""
     if space in ("checked", "threads"):
         pytest.skip("hundreds of futures are drawn on the host")
     made = simulate(TRUTH, n_immigrants=400, horizon_h=4000.0, seed=3)
@@ -197,7 +197,7 @@ def test_forecasts_hold_what_comes(space):
 
 
 def test_declustered():
-    """Drawn background events are about as many as there were; families go back to them."""
+    """The number of drawn background events is about the true one; each family begins with one of them."""
     made = simulate(TRUTH, n_immigrants=300, horizon_h=4000.0, seed=4)
     likelihood = hawkes.fit_background(
         made.locations, made.times, "constant", horizon_h=4000.0, space="serial"
@@ -212,8 +212,8 @@ def test_declustered():
 
 
 def test_commands(table, tmp_path, capsys):
-    """A stranger's CSV with dates: fit, joined probabilities from the posterior of a fit, residuals,
-    forecast, comparison."""
+    """Run commands on a user's CSV with dates: fit, joined probabilities from the posterior of a fit,
+    residuals, forecast, comparison."""
     for module in ("arviz_stats", "h5netcdf", "matplotlib", "scipy"):
         pytest.importorskip(module)
     write(tmp_path / "a.csv", table)

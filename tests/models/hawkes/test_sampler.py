@@ -1,5 +1,4 @@
-"""Algorithm 1: step by step against its text in plain Python, reproducible, resumable; and what is asked of
-the draws."""
+"""Test Algorithm 1: compared step by step with plain Python, reproducible, resumable; checks of the draws."""
 
 import math
 import warnings
@@ -35,7 +34,7 @@ STARTS = [PARAMS, replace(PARAMS, theta=0.5, omega=1.0)]
 
 
 def algorithm_1(log_likelihood, start, free, sds, n_steps, seed, chain):
-    """The paper's text, with the numbered random numbers of the sampler."""
+    """Run the paper's algorithm, with the numbered random numbers of the sampler."""
     cdf = NormalDist().cdf
     priors = {name: 1.0 if name == "mu0" else 10.0 for name in free}
     batch = {name: [0, 0, 5] for name in free}
@@ -71,7 +70,7 @@ def algorithm_1(log_likelihood, start, free, sds, n_steps, seed, chain):
 
 @pytest.mark.parametrize("free", [FREE, (*FREE[:1], "tau_x", "tau_t", *FREE[1:])], ids=len)
 def test_every_step_is_the_papers(space, free):
-    """Equal decisions, so equal draws up to the elementary functions' last bits."""
+    """Decisions are equal, so that draws are equal up to the elementary functions' last bits."""
     locations, times = random_events(13, 2)
     own = len(free) == 4
     n_steps = 30 if space == "checked" else 200
@@ -104,8 +103,8 @@ def test_every_step_is_the_papers(space, free):
 
 
 def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
-    """From a far start the list is made again and again, in windows if it is too long, and no draw
-    changes."""
+    """From a far start the list is rebuilt repeatedly, in windows if it is too long, without a change of the
+    draws."""
     if space == "checked":
         pytest.skip("600 steps are too slow in plain Python")
     locations, times = random_events(60, 2)
@@ -122,7 +121,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     monkeypatch.setattr("portable.models.hawkes.cells.MOST_PAIRS", 0)
     windowed = sample_posterior(likelihood, **options)
     assert_allclose(windowed.draws, listed.draws, rtol=1e-9)
-    for k in (0, 300, 599):  # the log-likelihoods along the chain are those of all pairs
+    for k in (0, 300, 599):  # log-likelihoods along the chain are compared with those of all pairs
         wanted = Likelihood(locations, times, method="all_pairs", space=space).log_likelihood(
             listed.params(1, k)
         )
@@ -146,8 +145,8 @@ OPTIONS = {
 
 
 def test_chains_evaluate_each_start_once(space, monkeypatch):
-    """The facts of the last parameters are not computed again: the size of a log-likelihood, the exponent
-    that lists begin with, and the background that stays are of the same start."""
+    """Facts about the start are computed once: the size of the log-likelihood, the exponent for the first
+    lists, and the constant background."""
     likelihood, seen = Likelihood(*random_events(20, 2), space=space), []
     compute = Likelihood.log_likelihood
     monkeypatch.setattr(
@@ -165,7 +164,7 @@ def test_seeds(small):
 
 
 def test_no_replays_after_the_last_step(small):
-    """Fifty steps, and one that evaluates the start: eleven replays of five."""
+    """Fifty steps, and one that evaluates the start, take eleven replays of five."""
     labels = []
     with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
         sample_posterior(small, start=[PARAMS] * 2, n_chains=2, n_draws=25, n_warmup=25)
@@ -183,7 +182,7 @@ def test_thinned_draws_are_among_the_others(small):
 
 
 def stop_after(monkeypatch, n, error):
-    """Have the n-th look at the chains raise."""
+    """Have the n-th check of the chains raise."""
     advance, calls = Chains.advance, []
 
     def interrupted(self, replays):
@@ -219,13 +218,13 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
     assert_whole()
     with monkeypatch.context() as patch:
         stop_after(patch, 1, AssertionError)
-        assert_whole()  # ended: nothing to do
+        assert_whole()  # complete: nothing is computed
     (path / "looks-000000000003.npz").write_bytes(b"")
     with (
         monkeypatch.context() as patch,
         pytest.warns(RuntimeWarning, match="looks-000000000003.npz' is damaged"),
     ):
-        stop_after(patch, 2, AssertionError)  # one look is made again
+        stop_after(patch, 2, AssertionError)  # one check of the chains is repeated
         assert_whole()
     whole = sample_posterior(small, **OPTIONS | {"n_draws": 2 * OPTIONS["n_draws"]})
     assert_whole(n_draws=2 * OPTIONS["n_draws"])
@@ -279,7 +278,7 @@ def test_a_bounded_prior_holds_the_draws(small):
 
 @pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
 def test_lower_bounds_cut_the_posterior_off(small, sampler):
-    """The posterior of h alone, by quadrature above a bound that lies above its mode."""
+    """Compare with the posterior of h only, by quadrature above a bound that exceeds its mode."""
     if sampler is sample_nuts:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ArviZ announces its next version on import
@@ -354,7 +353,7 @@ def test_arviz(small, tmp_path):
 
 
 def test_both_samplers_agree(small):
-    """Posterior means within five joint standard errors: one false alarm in 400,000 parameters."""
+    """Posterior means agree within five joint standard errors: one false alarm in 400,000 parameters."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ announces its next version on import
         pytest.importorskip("nutpie")
@@ -371,7 +370,7 @@ def test_both_samplers_agree(small):
 
 
 def test_attainable_effective_draws(small):
-    """Two parameters of correlation rho: w = (1 + rho^2) / (1 - rho^2)."""
+    """For two parameters of correlation rho: w = (1 + rho^2) / (1 - rho^2)."""
     random = np.random.default_rng(1)
     draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
     found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
@@ -381,7 +380,8 @@ def test_attainable_effective_draws(small):
 
 
 def test_calibration():
-    """Ten data sets: no rank test has a p-value below 0.0001, which happens by chance once in 2,500 runs."""
+    """With ten data sets no rank test has a p-value below 0.0001, which happens by chance once in 2,500
+    runs."""
     pytest.importorskip("arviz_stats")
     pytest.importorskip("scipy")
     found = calibrate(n_sets=10, n_kept=9, least_ess=100, space="serial", seed=2)
@@ -391,8 +391,8 @@ def test_calibration():
 
 
 def test_gunfire_posterior():
-    """5,022 events: the posterior mode lies inside, and log-likelihoods are those of all pairs to the bound
-    asked for."""
+    """For 5,022 events the posterior mode is inside the draws, and log-likelihoods equal those of all pairs
+    within the requested bound."""
     locations, times = gunfire("2010_5022")
     likelihood = Likelihood(locations, times, space="threads")
     found = sample_posterior(likelihood, n_draws=700, n_warmup=300, seed=1)

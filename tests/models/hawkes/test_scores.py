@@ -1,4 +1,6 @@
-"""Forecasts scored, information gained, residuals in space, magnitudes: against loops, SciPy and truths."""
+"""Test scores of forecasts, information gain, residuals in space, magnitudes: compared with loops, SciPy and
+true values.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ YEAR, N, SD = 8766.0, 400, 0.6
 
 
 def ahead(n_draws=200, seed=1):
-    """Draws of about 20 events over a square of 10 km, most on its left, with exponential marks."""
+    """Return draws of about 20 events over a square of 10 km, most on its left, with exponential marks."""
     random = default_rng(seed)
     counts = random.poisson(20, n_draws)
     places = [np.column_stack([10 * random.random(n) ** 2, 10 * random.random(n)]) for n in counts]
@@ -24,7 +26,7 @@ def ahead(n_draws=200, seed=1):
 
 def test_numbers_places_and_marks():
     made = ahead()
-    times = np.linspace(90.0, 199.0, 26)  # two of them before the forecast begins
+    times = np.linspace(90.0, 199.0, 26)  # two of them precede the forecast
     random = default_rng(2)
     likely = np.column_stack([10 * random.random(26) ** 2, 10 * random.random(26)])
     likely[[0, 1]] = [0.1, 0.1], [9.9, 9.9]
@@ -74,7 +76,7 @@ def test_information_gain():
 
 
 def test_magnitudes():
-    """b = 1.2 above 2.05, and half of what is below it missing."""
+    """b = 1.2 above 2.05; half of the smaller events are missing."""
     random = default_rng(5)
     marks = 1.05 + random.exponential(np.log10(np.e) / 1.2, 40_000)
     kept = np.round(marks[(marks > 2.05) | (random.random(40_000) < 0.05)], 1)
@@ -92,7 +94,7 @@ def density(places, sd=SD):
 
 
 def likelihood_of(at, seed):
-    """Events about two towns, and a likelihood whose background has them at `at`."""
+    """Return events around two towns, and a likelihood whose background has them at `at`."""
     random = default_rng(seed)
     places = TOWNS[random.integers(0, 2, N)] + random.normal(0.0, SD, (N, 2))
     times = np.sort(random.uniform(0.0, YEAR, N))
@@ -106,7 +108,7 @@ def test_residuals_in_space(space):
     even = likelihood_of(lambda x: np.full(len(x), 0.01), 6)
     wrong = hawkes.thinned_residuals(even, params, box_km=box)
     assert right.p_value > 0.02 and wrong.p_value == 1 / 200
-    # as many as a constant rate makes: 400 are expected, within five standard deviations
+    # as many as at a constant rate: 400 are expected, within five standard deviations
     assert abs(len(right.times) - N) < 100 and right.rate == pytest.approx(N / 100.0 / YEAR, rel=0.01)
     assert right.is_event.any() and not right.is_event.all()
     assert figures.thinned_plot(right).get_title().startswith("even in space")

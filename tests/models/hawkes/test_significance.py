@@ -1,5 +1,5 @@
-"""Noise is not called contagion: the level of the test of no triggering, its statistic, intervals that reach
-0, and what is refused or noted."""
+"""Test significance: the level of the test of no triggering, its statistic, intervals that reach 0, refusals
+and notes."""
 
 import math
 
@@ -27,7 +27,9 @@ def triggered(seed, n=210.0):
 
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_level(shape):
-    """120 sets without triggering: a right test of 5 % rejects more than 16 of them once in 20,000 times."""
+    """Draw 120 sets without triggering: a correct test of 5 % rejects more than 16 of them once in 20,000
+    times.
+    """
     sets = []
     for k in range(120):
         places, times = SHAPES[shape](default_rng([5, k]), 70)
@@ -46,7 +48,7 @@ def test_triggering_is_found():
 
 
 def test_the_statistic_by_numpy(space):
-    """q and the best share of one grid point, for the events and a draw."""
+    """Compute q and the best share of one grid point, for the events and a draw."""
     from portable.models.hawkes import significance
 
     locations, times = even(3, 40)
@@ -100,8 +102,7 @@ def test_the_default_finds_what_was_simulated():
 
 
 def test_towns_have_narrow_kernels():
-    """Half of the events in two towns: kernels there are narrower, and the density is that of the drawing
-    law."""
+    """With half of the events in two towns, kernels there are narrower, and the density is the true one."""
     random = default_rng(2)
     places, times = SHAPES["two towns"](random, 800)
     order = np.argsort(times)
@@ -227,7 +228,7 @@ def test_events_in_time_alone():
 
 
 def test_level_in_time_alone():
-    """100 sets: more than 14 rejections come once in 10,000 times."""
+    """Draw 100 sets: more than 14 rejections occur once in 10,000 times."""
     p_values = [
         hawkes.TemporalLikelihood(
             np.sort(default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial"

@@ -1,4 +1,4 @@
-"""Simulation: the branching structure, its moments with fixed seeds, and reproducibility.
+"""Test simulation: the branching structure, its moments with fixed seeds, and reproducibility.
 
 Statistical tests compare a mean with its expectation at five standard errors: one false alarm in 1.7 million
 each.
@@ -32,7 +32,7 @@ def test_events_are_in_order_and_parents_come_first(simulation):
 
 
 def test_immigrants_fill_the_box(simulation):
-    """Means of uniform variables: variance (side^2) / 12."""
+    """Compare means with those of uniform variables: variance (side^2) / 12."""
     immigrants = simulation.parents < 0
     places, times = simulation.locations[immigrants], simulation.times[immigrants]
     n = len(times)
@@ -43,7 +43,7 @@ def test_immigrants_fill_the_box(simulation):
 
 
 def test_offspring_number_delay_and_displacement(simulation):
-    """Few offspring fall beyond a horizon of 25,000 mean delays, so the moments are those of the full
+    """Few offspring come after a horizon of 25,000 mean delays, so that the moments are those of the full
     clusters."""
     child = simulation.parents >= 0
     parent = simulation.parents[child]
@@ -59,8 +59,8 @@ def test_offspring_number_delay_and_displacement(simulation):
 
 
 def test_probabilities_find_the_offspring():
-    """Offspring seconds and metres from their parents, immigrants kilometres and days apart: no doubt is
-    left."""
+    """Offspring are seconds and metres from their parents, immigrants kilometres and days apart: parents are
+    certain."""
     params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
     locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
     probabilities = excitation_probabilities(locations, times, params, space="serial")

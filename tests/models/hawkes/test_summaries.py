@@ -1,5 +1,5 @@
-"""Probabilities over a posterior, parents, families, intensity, residuals, thinning: against the NumPy
-reference and truth."""
+"""Test probabilities over a posterior, parents, families, intensity, residuals, thinning: compared with the
+NumPy reference and true values."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ from . import reference
 from .events import PARAMS, random_events
 from .test_gradient import TWO, known
 
-MARK = 0.0  # of an event, where the function wants none
+MARK = 0.0  # mark of an event, if the function needs none
 
 
 def test_probabilities_over_a_posterior(space):
@@ -42,7 +42,7 @@ def test_probabilities_over_a_posterior(space):
     assert_allclose(found.draws, wanted, rtol=1e-9, atol=1e-12)
     assert_allclose(found.mean, np.mean(wanted, axis=0), rtol=1e-9, atol=1e-12)
     assert_allclose(found.sd, np.std(wanted, axis=0), atol=1e-8)
-    # A median of 50 draws lies between two of them; a histogram of 512 bins adds one bin.
+    # A median of 50 draws is between two of them; a histogram of 512 bins adds an error of one bin.
     ordered = np.sort(wanted, axis=0)
     assert (found.quantiles[0] >= ordered[23] - 1 / 512).all() and (
         found.quantiles[0] <= ordered[26] + 1 / 512
@@ -52,13 +52,13 @@ def test_probabilities_over_a_posterior(space):
 
 @pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
 def test_parents(space, params):
-    """Rows add up to 1, and to the probabilities of having been triggered."""
+    """Rows add up to 1, and to the probabilities of being triggered."""
     locations, times = random_events(41, 2)
     likelihood = Likelihood(locations, times, space=space)
     found = parent_probabilities(likelihood, params)
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
     triggered = np.bincount(found.children, found.probabilities, minlength=41)
-    # at most so much is left out of each row
+    # largest mass left out of each row
     assert_allclose(triggered + found.background, 1.0, atol=41e-9)
     assert_allclose(triggered, likelihood.excitation_probabilities(params), atol=41e-9)
     fewer = parent_probabilities(likelihood, params, least=0.01)
@@ -66,7 +66,7 @@ def test_parents(space, params):
 
 
 def test_families():
-    """Events whose parents are beyond doubt have the families of the simulation."""
+    """Events with certain parents have the families of the simulation."""
     params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
     locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
     wanted = np.ones(len(times))
@@ -101,8 +101,8 @@ def test_intensity(space):
 
 
 def test_residuals_are_the_compensator(space):
-    """At the last event all that the reference expects; before, what it expects of the events with the
-    horizon there."""
+    """At the last event the residual is the reference's total expectation; before, its expectation with the
+    horizon at that event."""
     pytest.importorskip("scipy")
     locations, times = random_events(13, 2)
     likelihood = Likelihood(locations, times, space=space)
@@ -118,7 +118,7 @@ def test_residuals_are_the_compensator(space):
 
 
 def test_residuals_tell_right_from_wrong():
-    """The true model is not refused (p > 0.001, a false alarm of one in a thousand), one without excitation
+    """The true model is not rejected (p > 0.001, a false alarm of one in a thousand), one without excitation
     is."""
     pytest.importorskip("scipy")
     truth, made, background, horizon_h = known()
@@ -138,7 +138,7 @@ def test_residuals_tell_right_from_wrong():
 
 @pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
 def test_thinning_and_branching_agree(params):
-    """Means of counts, delays and displacements of the two constructions, within five standard errors of
+    """Means of counts, delays and displacements of the two constructions agree within five standard errors of
     their difference."""
     scene = {"n_immigrants": 400.0, "horizon_h": 4000.0, "box_km": ((0.0, 10.0),)}
     figures = []

@@ -1,5 +1,5 @@
-"""Events in time alone: against the double sum, with ties and over the edges of blocks; found again; as many
-as a catalogue holds."""
+"""Test events in time only: compared with the double sum, with ties and over the edges of blocks; parameters
+recovered; as many events as a catalogue has."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,8 @@ def double_sum(times, mu, theta, omega, horizon):
 
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
 def test_the_double_sum(space, n):
-    """Whole hours: a third of the events share a time with another, also where blocks of 256 meet."""
+    """Times are whole hours: a third of the events share a time with another, also where blocks of 256
+    meet."""
     times = 7.0 + np.sort(np.round(default_rng(n).uniform(0.0, n, n)))
     likelihood = TemporalLikelihood(times, horizon_h=float(times[-1]) + 3.0, space=space)
     at = 0.5, 0.4, 0.7
@@ -42,7 +43,7 @@ def test_the_double_sum(space, n):
 
 
 def test_found_again():
-    """A branching process in time; each parameter within four standard errors."""
+    """Simulate a branching process in time, and recover each parameter within four standard errors."""
     random, times = default_rng(5), []
     young = random.uniform(0.0, 20_000.0, random.poisson(4_000))
     while young.size:
@@ -58,7 +59,9 @@ def test_found_again():
 
 
 def test_residuals_intensity_and_forecast(space):
-    """A type that excites itself: the same likelihood, sums over earlier events, the mean of futures."""
+    """Compare a type that excites itself: the same likelihood, sums over earlier events, the mean of
+    simulated futures.
+    """
     random = default_rng(8)
     times = 100.0 + np.sort(np.round(random.uniform(0.0, 300.0, 200), 1))
     one = TemporalLikelihood(times, horizon_h=400.0, space=space)

@@ -1,5 +1,5 @@
-"""The windowed method: its bound holds, it leaves something out, and it widens where the first guess was too
-bold."""
+"""Test the windowed method: its bound holds, it omits some pairs, and it widens if the first windows were too
+short."""
 
 import math
 from dataclasses import replace
@@ -32,7 +32,7 @@ scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
     method=st.sampled_from(["windowed", "cells"]),
 )
 def test_the_bound_holds(space, params, background_self, bound, method):
-    """Loose tolerances, so that what is left out shows above rounding."""
+    """Tolerances are loose, so that the effect of omitted pairs exceeds rounding."""
     locations, times = random_events(13, 2)
     options = {"background_self": background_self}
     likelihood = Likelihood(locations, times, method=method, error_bound=bound, space=space, **options)
@@ -55,15 +55,15 @@ def test_something_is_left_out(space):
 
 
 def test_windows_widen_for_an_event_far_from_all_others(space):
-    """Without its own background an event 20 tau_t away lives on weights of exp(-200), which no first guess
-    reaches."""
+    """Without its own background, an event 20 tau_t away depends on weights of exp(-200), beyond any first
+    window."""
     locations, times = np.zeros((3, 2)), np.array([0.0, 1.0, 401.0])
     params = replace(PARAMS, omega=10.0)
     likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
     wanted = reference.log_likelihood(locations, times, params, background_self=False)
     first_guess = choose(params, 2, 3, 401.0, 1e-9)
     assert math.isfinite(wanted) and first_guess.background_h < 400.0
-    # One rounding of an exponent of 200 is 200 roundings of the rate.
+    # One rounding of an exponent of 200 gives 200 roundings of the rate.
     assert likelihood.log_likelihood(params) == pytest.approx(wanted, rel=1e-13)
 
 
@@ -75,8 +75,8 @@ def test_all_pairs_has_no_such_error(space):
 
 
 def test_auto_counts_pairs():
-    """Few events: all pairs. Many in a small place: windows in time. Many over a wide one, in long windows:
-    cells."""
+    """The method depends on the pairs: for few events all pairs; for many in a small place windows in time;
+    for many over a wide one, in long windows, cells."""
     rng = np.random.default_rng(3)
     cases = (100, 1.0, 1.0, "all_pairs"), (3000, 0.1, 1.0, "windowed"), (3000, 1000.0, 0.005, "cells")
     for n_events, side_km, omega, method in cases:
@@ -112,7 +112,9 @@ def test_a_smaller_tolerance_gives_wider_windows():
 
 
 def test_kept_sums_serve_narrower_windows(space):
-    """After a widened evaluation the kept background is wider than asked for, which is only more exact."""
+    """After a widened evaluation the stored background is wider than requested, and therefore only more
+    exact.
+    """
     locations, times = random_events(41, 2)
     likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
     for theta in (1e-6, 0.9):
