@@ -1,7 +1,7 @@
-"""Models in plain Python only where PORTABLE_TEST_SPACES asks for the checked space.
+"""Run models in plain Python only if PORTABLE_TEST_SPACES names the checked space.
 
-There the interpreter watches every access, which takes a hundred times as long; `tests/checked` runs all
-models so, once each.
+There the interpreter monitors every access, which takes a hundred times as long; `tests/checked` runs each
+model once in this way.
 """
 
 from ..conftest import ASKED, SPACES, space_fixture

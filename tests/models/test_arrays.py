@@ -1,4 +1,4 @@
-"""Arrays of users on the way to a space, and back."""
+"""Test users' arrays on the way to a space, and back."""
 
 import numpy as np
 from numpy.testing import assert_array_equal
@@ -8,7 +8,7 @@ from portable.models.shared.arrays import Together, host_array, new_array
 
 
 def test_a_large_array_of_the_host_has_the_memory_of_one_that_is_gone(space):
-    """A view takes over an array's memory if the host reaches it."""
+    """A view reuses an array's memory if the host can access it."""
     n = 1 << 20
     with pk.use(space):
         view = pk.copy_of(np.arange(n, dtype=np.float64))
@@ -55,6 +55,6 @@ def test_small_arrays_go_there_and_back_by_one_copy_for_each_dtype(space):
         assert together.views[name].shape == array.shape and together.views[name].dtype == array.dtype
         assert_array_equal(found[name], array)
     pk.deep_copy(together.views["a"], -arrays["a"])
-    assert_array_equal(found["a"], arrays["a"])  # memory of their own
+    assert_array_equal(found["a"], arrays["a"])  # separate memory
     assert_array_equal(together.to_numpy()["a"], -arrays["a"])
     assert_array_equal(together.to_numpy()["b"], arrays["b"])

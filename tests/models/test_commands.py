@@ -1,5 +1,5 @@
-"""The commands of the families and of roofline: one meaning of each option, one way to end, and all that the
-pages show of them is there."""
+"""Test the commands of the families and of roofline: options with one meaning, uniform exit, and all commands
+and options that the pages show."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ..architecture.test_public import FUNCTIONS
 ROOT = Path(__file__).parents[2]
 FAMILIES = ("hawkes", "tmap", "edm", "resampling", "mixture")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# What one of them called otherwise before; NAMES of CHANGELOG.md.
+# earlier names of options; NAMES of CHANGELOG.md
 GONE = {
     *("tolerance", "precision", "thin", "n_burn", "n_iter", "n_rounds", "max_rounds", "memory_limit"),
     *("scheme", "sampler", "most_surrogates", "most_branches", "n_most", "error"),
@@ -39,7 +39,7 @@ OF_SCIKIT_LEARN = {"n_init", "init_params", "random_state", "n_components", "cov
 
 
 def parsers():
-    """(name, parser) of each command of each family and of roofline."""
+    """Return (name, parser) of each command of each family and of roofline."""
     for family in FAMILIES:
         made = importlib.import_module(f"portable.models.{family}.__main__")._parser()
         yield from ((f"models.{family} {name}", one) for name, one in of(made).items())
@@ -48,7 +48,7 @@ def parsers():
 
 
 def of(made):
-    """The subparsers of a parser, by name."""
+    """Return the subparsers of a parser, by name."""
     return next(a for a in made._actions if isinstance(a, argparse._SubParsersAction)).choices
 
 
@@ -63,7 +63,7 @@ WHOLE = pytest.mark.skipif(
     ["--json", "--space", "--seed", "--dtype", "--level", "--checkpoint", "--progress", "--cluster", "--out"],
 )
 def test_an_option_means_the_same_everywhere(option):
-    """The same kind of value, and where no default is told the same words."""
+    """It has the same kind of value, and, where no default is stated, the same help."""
     found = {
         name: action
         for name, one in PARSERS.items()
@@ -114,7 +114,7 @@ def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
 
 
 def ending(act):
-    """The exit status of a command that does this."""
+    """Return the exit status of a command that calls this function."""
     made = argparse.ArgumentParser()
     made.set_defaults(act=act)
     return command.run("name", made, [])
@@ -179,7 +179,7 @@ def test_options_are_taken_from_a_function(capsys):
 
 
 def test_numbers_as_json(tmp_path):
-    """NaN is null, a date is text; fields of dataclasses, arrays and NumPy's numbers are as they are."""
+    """NaN becomes null, a date text; fields of dataclasses, arrays and NumPy's numbers are unchanged."""
     path, made = tmp_path / "a.json", argparse.ArgumentParser()
     found = edm.Dimensions(np.arange(1, 3), np.array([0.5, np.nan]), np.int64(1), ["a"])
 
@@ -205,7 +205,7 @@ def test_numbers_as_json(tmp_path):
 
 
 def test_every_command_can_be_quiet_and_write_json(tmp_path, capsys):
-    """Commands of roofline have both but `measured`, whose page is made of JSON files."""
+    """Commands of roofline have both except `measured`, whose page is made of JSON files."""
     for name, one in PARSERS.items():
         flags = {flag for action in one._actions for flag in action.option_strings}
         assert {"--quiet", "--json"} <= flags or name == "roofline measured", name
@@ -240,7 +240,7 @@ def test_a_run_names_its_files_and_keeps_its_numbers(line, tmp_path, capsys):
 
 
 def shown():
-    """(place, whole, words) of each command on a page; whole where it is a line of its own."""
+    """Return (place, whole, words) of each command on a page; `whole` is True on a separate line."""
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             for match in re.finditer(r"python -m portable\.((?:models\.\w+|roofline)(?: [^`|#\n]*)?)", line):
@@ -256,7 +256,7 @@ def test_there_are_many():
 
 
 def test_commands_of_the_pages_are_there(monkeypatch, capsys):
-    """Commands on lines of their own parse; of others the command and its options exist."""
+    """Commands on separate lines parse; for others the command and its options exist."""
     monkeypatch.setenv("PORTABLE_DATA", "data")
     for place, whole, words in COMMANDS:
         try:
@@ -271,7 +271,7 @@ def is_there(whole, words):
     )
     rest = rest[: rest.index("&&")] if "&&" in rest else rest
     if not rest or not re.fullmatch(r"[a-z]+", rest[0]):
-        return  # the command's name alone, or a list of its commands
+        return  # the command's name only, or a list of its commands
     one = PARSERS[f"{package} {rest[0]}"]
     if whole:
         one.parse_args(rest[1:])
@@ -285,7 +285,7 @@ def commands_of(page):
 
 
 def run(words, more=()):
-    """Run a command as a page shows it, with options behind it that make it short."""
+    """Run a command as a page shows it, with further options that make it short."""
     package, *rest = shlex.split(os.path.expandvars(words.replace(" ...", "")), comments=True)
     main = importlib.import_module(f"portable.{package}.__main__").main
     assert main([*rest, "--space", "serial", *more]) == 0, f"{words}: it refused"
@@ -293,7 +293,7 @@ def run(words, more=()):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder to work in, which is also that of the data of pages."""
+    """Make an empty folder to work in, which is also that of the data of pages."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PORTABLE_DATA", str(tmp_path))
     return tmp_path

@@ -1,6 +1,5 @@
-"""Arrays larger than memory: Zarr and dask arrays, Parquet files and readers of users give the rows that they
-hold, here and where they are sent, and the fits of the array in memory; what is wrong with them is refused by
-name."""
+"""Test arrays larger than memory: Zarr and dask arrays, Parquet files and readers of users give their rows,
+here and where they are sent, and the fits of the array in memory; errors are refused by name."""
 
 import pickle
 import subprocess
@@ -50,7 +49,7 @@ def in_parquet(X, path, name="points.parquet", rows=800):
 
 
 def in_two_files(X, path):
-    """A folder, with the rows of its files in the order of their names."""
+    """Return a folder, with the rows of its files in the order of their names."""
     folder = path / "parts.parquet"
     folder.mkdir()
     in_parquet(X[:1100], folder, "a.parquet")
@@ -59,7 +58,7 @@ def in_two_files(X, path):
 
 
 class Users:
-    """A reader of a user's own, without chunks."""
+    """Reader of a user, without chunks."""
 
     def __init__(self, X, wrong=None):
         self.X, self.shape, self.dtype, self.wrong = X, X.shape, X.dtype, wrong
@@ -94,7 +93,7 @@ def test_rows(kind, X, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mixture_has_the_bits_of_the_array_in_memory(kind, X, tmp_path, space):
-    """Space by space; two blocks, whose edges are not those of chunks."""
+    """Compare space by space; two blocks, whose edges are not those of chunks."""
     if space == "checked":
         X = X[:60]
     how = {"prior": None, "max_iter": 3, "tol": -1.0, "random_state": 0, "space": space}
@@ -116,7 +115,7 @@ def test_whole_numbers_are_converted_as_they_are_read(X, tmp_path):
 
 
 def test_each_chunk_is_read_once(X):
-    """By whoever goes through the rows in their order, a few at a time."""
+    """This holds for readers of the rows in order, a few at a time."""
     read = []
 
     class Chunked(Users):
@@ -212,7 +211,7 @@ def test_sizes_that_nobody_knows(X):
 
 
 def test_files_that_are_gone_or_others(X, tmp_path):
-    """By the time a worker reads them."""
+    """The files have changed by the time that a worker reads them."""
     path = in_parquet(X, tmp_path)
     piece = pickle.loads(pickle.dumps(mapped.rows_of(mapped.opened(path, "X"), 0, 10)))
     in_parquet(X[:50], tmp_path)
@@ -227,7 +226,7 @@ def test_files_that_are_gone_or_others(X, tmp_path):
     sent = pickle.dumps(mapped.rows_of(mapped.opened(array, "X"), 0, 10))
     (tmp_path / "points.zarr").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="points.zarr', where no array can be read here"):
-        mapped.read(pickle.loads(sent))  # a chunk that is not there would be zeros
+        mapped.read(pickle.loads(sent))  # a missing chunk would be zeros
     in_zarr(X[:50], tmp_path)
     with pytest.raises(InputError, match="points.zarr', which is another array here"):
         mapped.read(pickle.loads(sent))
@@ -240,7 +239,8 @@ def test_nothing_is_imported_before_it_is_given():
 
 
 def test_a_checkpoint_of_the_array_in_memory(X, tmp_path):
-    """Is one of the array that is streamed, for their numbers are the same."""
+    """The checkpoints are interchangeable with those of the streamed array, since their numbers are the
+    same."""
     how = {"prior": None, "tol": -1.0, "random_state": 0, "space": "serial"}
     with pk.use("serial"):
         mixture.DirichletMixture(2, max_iter=2, **how).fit(X, checkpoint=tmp_path / "kept")
@@ -251,7 +251,7 @@ def test_a_checkpoint_of_the_array_in_memory(X, tmp_path):
 
 
 def test_draws_from_the_posterior(X, tmp_path):
-    """And their density; points that are not finite leave no checkpoint of theirs."""
+    """Their density is equal, too; points that are not finite leave no checkpoint."""
     model = mixture.DirichletMixture(2, max_iter=3, tol=-1.0, random_state=0, moves=False, space="serial")
     model.fit(X)
     there = in_zarr(X, tmp_path)
@@ -269,7 +269,7 @@ def test_draws_from_the_posterior(X, tmp_path):
 
 # ---- what is read whole
 def test_gaps_of_a_tmap(X, tmp_path):
-    """Are those of the array in memory, and as badly off where chunks are wrong."""
+    """The gaps equal those of the array in memory, and wrong chunks raise the same errors."""
     gaps, lengths = np.abs(X[:, 0]).astype(np.float64), np.full(1000, 3)
     wanted = tmap.Runs(gaps, lengths)
     da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")

@@ -1,4 +1,4 @@
-"""The papers' pages at their smallest size: what they say is checked, not only that they run."""
+"""Run the papers' pages at their smallest size, and check their contents."""
 
 import os
 import runpy
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def made(study, sections, **more):
-    """A study of the smallest size after some of its sections."""
+    """Return a study of the smallest size after some of its sections."""
     found = study("tiny", **more)
     for name in sections:
         found.page.section(study.sections[name])
@@ -59,7 +59,7 @@ def test_a_page_says_what_was_printed_what_was_found_and_their_ratio():
     assert (
         "<td>2 m</td><td>3 m</td><td>1.5</td>" in text and f"<td>0.73 s</td><td>{page.NOT_RUN}</td>" in text
     )
-    assert "http" not in text.replace("http://www.w3.org", "")  # nothing is fetched
+    assert "http" not in text.replace("http://www.w3.org", "")  # no request to the network
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_bad_options_are_named(study, tmp_path, monkeypatch):
     refused("is no folder", data=str(tmp_path / "none"))
     refused("size is 'huge'", size="huge")
     monkeypatch.setattr(page, "run", lambda study, options: study)
-    with pytest.raises(SystemExit, match="^0$"):  # whatever `run` returns
+    with pytest.raises(SystemExit, match="^0$"):  # for any result of `run`
         page.main(study, ["--tiny"])
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -102,7 +102,7 @@ def test_tmap():
 
 
 def test_the_papers_start_of_tmap():
-    """Rows go on with 1 - 1 / K, rates are r / T, and no gap times a rate is above 60."""
+    """Rows continue with 1 - 1 / K, rates are r / T, and no gap times a rate is above 60."""
     runs = tmap.Runs([1.0, 2.0, 3.0, 2.0, 2.0], [2, 3])
     start = tmap.paper_start(runs, (3, 1, 2), seed=5)
     assert_allclose(start.switching.sum(axis=1), 1.0 - 2 / 5)
@@ -121,12 +121,12 @@ def test_the_papers_start_of_tmap():
 
 
 def test_resampling(tmp_path):
-    """Cells have seeds of their own, a study goes on where it stopped, and curves lie as the paper's."""
+    """Cells have separate seeds, a study resumes where it stopped, and curves are like the paper's."""
     found = made(ResamplingPaper, ResamplingPaper.sections, space="threads", checkpoint=tmp_path / "kept")
     again = ResamplingPaper("tiny", "threads", checkpoint=tmp_path / "kept")
     assert (
         again.cells == found.cells and again.fewer_steps == found.fewer_steps
-    )  # times too: nothing was computed
+    )  # times are equal, too: nothing was computed
     at = 1 << 14, 2.0
     mse = {
         name: found.of(name)[at]["mse"] for name in ("systematic", "stratified", "rejection", "metropolis")
@@ -135,15 +135,13 @@ def test_resampling(tmp_path):
     bias = [excess(found.of(f"metropolis / {c}", found.fewer_steps)[1 << 10, 4.0]) for c in (1, 2, 4, 8)]
     assert abs(bias[0]) < 0.06 < bias[2] < bias[3] and bias[1] < bias[2]
     shares = {found.of("systematic")[n, 2.0]["bias_share"] for n in (64, 1024, 1 << 14)}
-    assert max(shares) > 1.2 * min(
-        shares
-    )  # one and the same number in all cells gives one and the same share
+    assert max(shares) > 1.2 * min(shares)  # equal numbers in all cells give equal shares
     assert "<td>1 x 8, 0.2 %</td>" in found.page.text()  # of 16 x 256
 
 
 def test_prefix_sums_in_float32_are_biased_and_ours_are_not():
-    """|bias|^2 / MSE of stratified resampling at N = 2^22, y = 2: 0.029 and 0.043 seen of the peers, whose
-    level is 0.01; of ours below 0.002, three times the scatter of four vectors."""
+    """The ratio |bias|^2 / MSE of stratified resampling at N = 2^22, y = 2 was 0.029 and 0.043 for the peers,
+    whose limit is 0.01; ours is below 0.002, three times the scatter of four vectors."""
     n, k = 1 << 22, 4
     w = weight_set(n, 2.0, 0, "float32")
 
@@ -183,8 +181,8 @@ def test_designs_take_vectors_then_sets_then_cells():
 
 
 def test_hawkes(monkeypatch):
-    """Without the files: means are within 4 standard deviations of the simulation's truth, which the page
-    says."""
+    """Without the files, means are within 4 standard deviations of the simulation's truth, and the page
+    states this."""
     monkeypatch.delenv("PORTABLE_DATA", raising=False)
     found = made(HawkesPaper, HawkesPaper.sections, space="threads", data=None)
     _, posterior, _ = found.posteriors["full"]
@@ -242,8 +240,8 @@ def test_summaries_of_the_paper():
 
 
 def test_edm():
-    """The paper's algorithms find what ours do, and the pairwise kernel's intensity grows with E (Figure
-    6)."""
+    """The paper's algorithms find the results of ours, and the pairwise kernel's intensity grows with E
+    (Figure 6)."""
     found = made(EdmPaper, EdmPaper.sections, space="threads")
     assert max(found.agreement["neighbours"]) < 1e-3 and max(found.agreement["lookups"]) < 1e-4
     for kind in ("pairwise distances, Algorithm 1", "lookups, Algorithm 3"):
@@ -251,7 +249,7 @@ def test_edm():
         assert len(intensities) == 3 and intensities == sorted(intensities)
         assert f"{kind}</td>" in found.page.text()
     ceilings = roofline.ceilings("threads", quick=True)
-    for point in found.points:  # a mark for each level: the farther, the less it has to deliver
+    for point in found.points:  # a mark for each level: farther levels deliver less
         taken = list(point.taken(ceilings).items())
         assert [name for name, _ in taken] == [name for name, _ in ceilings.near]
         assert taken[0][1] > 0 and all(near >= far for (_, near), (_, far) in pairwise(taken))
@@ -265,7 +263,7 @@ def test_edm():
 
 
 def test_mixture():
-    """The padded blocks are the mixture's density; each way of the covariances is checked where it is
+    """The padded blocks equal the mixture's density; each treatment of covariances is checked where it is
     timed."""
     found = made(MixturePaper, MixturePaper.sections, space="threads")
     assert found.error < 1e-4  # of float32
@@ -288,7 +286,7 @@ def test_unrestricted_matrices_check_themselves(capsys):
 
 
 def test_the_papers_kernels_lower_to_ptx(tmp_path):
-    """The worked examples; kernels of the models are in test_ptx."""
+    """The worked examples are included; kernels of the models are in test_ptx."""
     n, k = 40, 4
     x = default_rng(1).random((2, n))
     distance, index = np.ones((n, k)), np.zeros((n, k), np.int32)

@@ -1,4 +1,5 @@
-"""Test the convergence of draws against ArviZ; that every sampler reports it; the rest after Ctrl-C."""
+"""Test the convergence of draws, compared with ArviZ; that every sampler reports it; resuming after
+Ctrl-C."""
 
 import _thread
 import signal
@@ -91,7 +92,7 @@ def test_every_sampler_says_that_draws_have_not_converged(sample, tmp_path):
 
 @pytest.mark.parametrize("sample", [pmmh, metropolis], ids=lambda call: call.__name__)
 def test_files_of_before_load_and_those_of_another_family_say_whose_they_are(sample, tmp_path):
-    """A file of before has no family, and numbers where there is JSON now."""
+    """An earlier file has no family, and numbers in place of JSON."""
     for module in ("h5netcdf", "arviz_base"):
         pytest.importorskip(module)
     with posteriors.mixing_looked_at():
@@ -115,7 +116,9 @@ def test_files_of_before_load_and_those_of_another_family_say_whose_they_are(sam
 
 @pytest.fixture
 def pythons_handler():
-    """Python's own handler of Ctrl-C: dask_jobqueue's, of another test of the process, ends the process."""
+    """Restore Python's handler of Ctrl-C: that of dask_jobqueue, from another test of the process, ends the
+    process.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -124,7 +127,7 @@ def pythons_handler():
 @pytest.mark.usefixtures("pythons_handler")
 @pytest.mark.parametrize("sample", SAMPLERS, ids=lambda call: call.__name__)
 def test_ctrl_c_leaves_the_draws(sample, tmp_path):
-    """One interruption ends it, wherever it falls; a checkpoint goes on from there."""
+    """One interruption ends the run, wherever it occurs; it resumes from a checkpoint."""
     folder, whole = tmp_path / "kept", None
     for seconds in (1.0, 2.0, 4.0, 8.0):
         timer = threading.Timer(seconds, _thread.interrupt_main)

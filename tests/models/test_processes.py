@@ -1,4 +1,4 @@
-"""Jobs in processes side by side: the same results in the same order, and the first error as it was."""
+"""Test jobs in several processes: the same results in the same order, and the first error unchanged."""
 
 import functools
 import math
@@ -33,7 +33,7 @@ def test_processes_share_the_cores():
 
 
 def test_calibrations_do_not_depend_on_the_number_of_processes():
-    """A data set depends on its seed and number alone."""
+    """A data set depends only on its seed and number."""
     pytest.importorskip("arviz_stats")
     pytest.importorskip("scipy")
     ranks = [

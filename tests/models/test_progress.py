@@ -1,4 +1,4 @@
-"""Bars of long calls: on standard error, to the end, and without an effect on the result."""
+"""Test progress bars of long calls: on standard error, to the end, and without an effect on the result."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from ..clusters.jobs import edm_ccm, mixture_fit, mixture_gibbs, series, tmap_fi
 
 
 def ended(capfd):
-    """Return True if the last bar came to its end."""
+    """Return True if the last bar reached its end."""
     out, err = capfd.readouterr()
     done = [part for part in err.split() if part.count("/") == 1 and part.replace("/", "").isdigit()]
     assert not out and done

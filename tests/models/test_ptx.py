@@ -1,4 +1,4 @@
-"""Every kernel of every model lowers to PTX without a GPU, for the argument types that the model uses."""
+"""Lower every kernel of every model to PTX without a GPU, for the argument types that the model uses."""
 
 import collections
 import inspect
@@ -171,13 +171,13 @@ def run_tmap():
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
     sizes = tmap_packed.SHARD, tmap_packed.FEW
-    tmap_packed.SHARD, tmap_packed.FEW = 64, 0  # several, whose sums are added up, and sorted in the space
+    tmap_packed.SHARD, tmap_packed.FEW = 64, 0  # several shards, whose sums are added, sorted in the space
     runs.prepared.clear()
     tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
     tmap_packed.SHARD, tmap_packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
-    with mock.patch.object(tmap_gaps, "_MANY", 32):  # leaves: of more, they are added up in the space
+    with mock.patch.object(tmap_gaps, "_MANY", 32):  # above this number leaves are added in the space
         assert tmap.Runs.from_gaps(np.ones(5_000)).mean == 1.0
     censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
@@ -208,7 +208,7 @@ def square(t, state, params):
 
 def run_resampling():
     weights = np.arange(1.0, 20.0)
-    for short in (schemes.SHORT, 0):  # rows that one launch takes, and those cut into tiles
+    for short in (schemes.SHORT, 0):  # rows that one launch can process, and rows divided into tiles
         with mock.patch.object(schemes, "SHORT", short):
             for name in (
                 "systematic",
@@ -250,8 +250,8 @@ def first_squared(params, data):
 
 
 def run_inference():
-    """State-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs, SMC^2, a
-    tempered sampler; an epidemic for its counts."""
+    """Run state-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs,
+    SMC^2, a tempered sampler; an epidemic for its counts."""
     model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
     x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
     model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
@@ -286,7 +286,7 @@ def run_mixture():
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    many = default_rng(2).normal(size=(80, 18))  # components and features, for teams alone
+    many = default_rng(2).normal(size=(80, 18))  # components and features, for teams only
     mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1, space="serial").fit(many)
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
@@ -297,7 +297,7 @@ def run_mixture():
 def run_edm():
     x = default_rng(1).random((60, 3))
     for dtype in ("float32", "float64"):
-        # as where many more teams run at a time than there are tiles of points
+        # as if many more teams ran at a time than there are tiles of points
         with (
             mock.patch.object(edm_teams, "LEAST_CHUNKS", 1),
             mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99),
@@ -321,7 +321,7 @@ def run_edm():
 
 
 def run_algorithms():
-    """Not a model; what they share. Sorts also as a GPU's teams do them."""
+    """Run the algorithms shared by the models, and the sort of a GPU's teams."""
     by_teams = {"_by_teams": lambda space: True, "_tiling": lambda space: (1, 8, 512)}
     with mock.patch.multiple(algorithms, **by_teams):
         for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
@@ -348,14 +348,14 @@ def run_algorithms():
 
 
 def kernels_of(modules):
-    """Every kernel of a module, or of several."""
+    """Return every kernel of a module, or of several."""
     for module in modules() if callable(modules) else modules if isinstance(modules, list) else [modules]:
         for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
             yield kernel
 
 
 def lowered(modules):
-    """(kernel, what it was compiled for on the CPU) for every kernel of a module, or of several."""
+    """Return (kernel, its builds on the CPU) for every kernel of a module, or of several."""
     for kernel in kernels_of(modules):
         for policy_kind, specs, reducers in builds(kernel):
             yield kernel, policy_kind, specs, reducers
@@ -387,17 +387,17 @@ MODELS = {
     "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }
-MOST_BUILDS, FEW_BUILDS = 5, 2  # of one kernel, evenly among those for other types and constants
+MOST_BUILDS, FEW_BUILDS = 5, 2  # of one kernel, evenly distributed over types and constants
 DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
 
 
 @pytest.mark.parametrize("capability", [(7, 0)] * bool(os.environ.get("PORTABLE_WHOLE")) + [(9, 0)], ids=str)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_kernel_of(model, capability, named):
-    """For few of its types, unless this file is named."""
+    """Only a few types are tested, unless this file is named."""
     most = MOST_BUILDS if named else FEW_BUILDS
     run, module = MODELS[model]
-    for kernel in kernels_of(module):  # what other tests of this process launched is left out
+    for kernel in kernels_of(module):  # kernels that other tests of this process launched are omitted
         kernel.compiled.clear()
     run()
     seen = collections.Counter(kernel.name for kernel, *_ in lowered(module))

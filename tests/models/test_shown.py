@@ -1,4 +1,4 @@
-"""Results in notebooks: tables of their fields."""
+"""Test the display of results in notebooks: tables of their fields."""
 
 import numpy as np
 

@@ -109,7 +109,7 @@ def test_summary_tells_what_could_not_have_been_found():
 
 
 def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
-    """Of many pairs with few surrogates, a coupled one continues until it is rejected, with the result of a
+    """Test many pairs with few surrogates: a coupled one continues until it is rejected, with the result of a
     longer test.
     """
     x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])

@@ -173,7 +173,7 @@ def test_the_default_is_chosen_by_series():
 
 
 def test_no_table_of_independent_series_is_refused():
-    """Of 100 series some look seasonal, or drift, by chance; a refusal would affect one in ten such
+    """Test 100 series: some look seasonal, or drift, by chance; a refusal would affect one in ten such
     tables."""
     x = np.column_stack([autoregressive(400, 0.93, 100 + c) for c in range(100)])
     with warnings.catch_warnings(record=True) as caught:

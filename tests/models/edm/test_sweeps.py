@@ -319,7 +319,7 @@ def test_smap_of_candidates_that_do_not_vary(space, theta):
 
 
 def test_smap_of_candidates_on_a_line(space):
-    """Of two coordinates one is constant in the library: the slopes of the other are those of one
+    """One of two coordinates is constant in the library: the slopes of the other are those of one
     coordinate.
     """
     x = logistic_maps(40, 1)[:, 0]

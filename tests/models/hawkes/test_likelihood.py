@@ -74,7 +74,7 @@ def test_mixed_precision(space, n_dims, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
-    """As float32, hours would be 28 s apart there; the excitation decays within a minute and the gaps are
+    """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are
     seconds."""
     random = np.random.default_rng(3)
     gaps = random.exponential(0.01, N_EVENTS)

@@ -1,5 +1,5 @@
-"""The space "far": serial's launches, in a memory that the host reaches by copies alone. What a GPU would be
-asked to copy and to launch, it is asked; results have the bits of serial."""
+"""Define the space "far": serial's launches in a memory that the host reaches only by copies. It makes the
+copies and launches of a GPU, with results that have the bits of serial."""
 
 import ctypes
 import types
@@ -12,7 +12,7 @@ from portable.core import registry
 
 
 class Memory(contract.Memory):
-    """Memory that is reached by its addresses alone, and new full of NaN."""
+    """Memory that is accessed only by its addresses, and is filled with NaN when allocated."""
 
     copy_to_host = copy_to_device = staticmethod(ctypes.memmove)
 
@@ -22,7 +22,7 @@ class Memory(contract.Memory):
 
 
 class Far(contract.Backend):
-    """The backend."""
+    """Backend of the space."""
 
     def __init__(self):
         self.own = Memory()
@@ -44,7 +44,7 @@ FAR = Far()
 
 
 class Heard:
-    """A listener: all events in their order, labels of kernels and copies as (from, to, bytes)."""
+    """Listener that records all events in order: labels of kernels, and copies as (from, to, bytes)."""
 
     def __init__(self):
         self.events = []
@@ -59,12 +59,12 @@ class Heard:
 
     @property
     def waits(self):
-        """Copies to the host in front of the last kernel, but for additions of results."""
+        """Count the copies to the host before the last kernel, except additions of results."""
         kernels = [event if isinstance(event, str) and event != "add_to" else None for event in self.events]
         last = max(k for k, event in enumerate(kernels) if event)
         return [event for event in self.events[:last] if not isinstance(event, str) and event[1] == "host"]
 
     def copies(self, source, target, least=2000):
-        """Bytes of each copy that has so many or more."""
+        """Return the bytes of each copy of at least that size."""
         found = [event for event in self.events if not isinstance(event, str)]
         return [nbytes for *way, nbytes in found if way == [source, target] and nbytes >= least]

@@ -1,7 +1,7 @@
 """Mutants of FCS files: bytes flipped, cut, keywords taken away and changed.
 
-`python -m tests.models.mixture.mutants --mutants 5000 --seed 1` tries so many, and lists what was read as
-other numbers without a word, and what ended in anything but an InputError.
+`python -m tests.models.mixture.mutants --mutants 5000 --seed 1` tries as many, and lists those that were read
+as other numbers without a warning, and those that ended in an error other than InputError.
 """
 
 import argparse
@@ -45,11 +45,11 @@ VALUES = (
     "64",
     " ",
 )
-_MOST_BYTES = 1 << 28  # of a process, whatever a mutant says of its size
+_MOST_BYTES = 1 << 28  # memory of a process, whatever size a mutant states
 
 
 def originals():
-    """Files of each kind of numbers; the largest numbers have their bits in every place."""
+    """Return files of each kind of numbers; the largest numbers use every bit."""
     rows = tuple((1000.5 + line, 2.0**line, -line / 3) for line in range(20))
     whole = tuple((line * 50, 1023 - line, 512 + line) for line in range(20))
     channels = tuple(Channel(f"FL{at}-A", 10) for at in range(3))
@@ -72,10 +72,11 @@ def originals():
 
 
 def mutate(draw, odd):
-    """A mutant's bytes, and whether its numbers must be those of the original or a word said.
+    """Return a mutant's bytes, and True if its numbers must be those of the original unless there is a
+    warning.
 
-    What the file says of itself in another way, and by itself alone, no reader can know: a decade, a range or
-    the order of bytes may be another. Such changes must end in numbers or an InputError.
+    Facts that a file states only once cannot be checked by a reader: a changed decade, range or order of
+    bytes. Such changes must end in numbers or an InputError.
     """
     content = bytearray(odd.build())
     data = odd.data()
@@ -121,7 +122,7 @@ def mutate(draw, odd):
 
 
 def _same_values(odd, content):
-    """Return True if no decade, range, gain or time step is another number, which a file states once."""
+    """Return True if no decade, range, gain or time step differs, which a file states only once."""
     free = re.compile(
         rb"\$(P\d+[ERGN]|TIMESTEP)"
         + re.escape(odd.delimiter.encode())
@@ -131,7 +132,8 @@ def _same_values(odd, content):
 
 
 def tried(path, odd, X, content):
-    """In a word what became of a mutant: "right", "warned", "refused", or what is wrong with it."""
+    """Return the outcome of a mutant in a word: "right", "warned", "refused", or a description of the
+    error."""
     path.write_bytes(content)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -149,7 +151,7 @@ def tried(path, odd, X, content):
 
 
 def run(n_mutants, seed, folder):
-    """Counts of what became of mutants, and those that are wrong."""
+    """Return counts of the outcomes of mutants, and the failures."""
     draw, path = random.Random(seed), Path(folder) / "mutant.fcs"
     files, counts, wrong = [], {}, []
     for odd in originals():

@@ -1,4 +1,4 @@
-"""Odd FCS files, by name: what is right about them, what is said, what is refused."""
+"""List odd FCS files by name: the correct ones, those with warnings, those that are refused."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from .odd_fcs import FLOAT, SPILL, WHOLE, Case, Channel, Odd, right, widths, wro
 
 
 def plain():
-    """All versions, kinds of numbers, and orders."""
+    """Return files of all versions, kinds of numbers, and orders."""
     made = {"F": FLOAT, "D": FLOAT.but(kind="D", rows=((1.1, 2e-7, -3.0), (4.0, 1 / 3, 1e9)))}
     made |= {f"I{own}": widths(own, own, own) for own in (8, 16, 24, 32, 40, 64)} | {
         "mixed": widths(8, 16, 32, 24)
@@ -19,7 +19,7 @@ def plain():
 
 
 def chained(*odds):
-    """Data sets one behind the other."""
+    """Return files with several data sets."""
     lengths = [len(odd.but(changed=(*odd.changed, ("$NEXTDATA", "00000000"))).build()) for odd in odds]
     ends = [*(f"{length:08d}" for length in lengths[:-1]), "00000000"]
     return b"".join(
@@ -67,7 +67,7 @@ def calibur():
 
 
 def instruments():
-    """In the manner of instruments: orders, delimiters, ranges and words of theirs."""
+    """Return files like those of instruments, with their orders, delimiters, ranges and keywords."""
     first = diva()
     yield right("FACSDiva", first, spillover=True, gains=(1, 1, 1, 1, 1))
     yield right("FACSDiva, no marker", first.but(escape=False, changed=(("$P4S", ""),)), spillover=True)

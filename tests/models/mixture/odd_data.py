@@ -1,4 +1,4 @@
-"""Odd FCS files whose numbers or their places are odd."""
+"""Make odd FCS files whose numbers, or the places of these, are unusual."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A writer of FCS files as they should not be: every number in its own bits, by Python's integers alone."""
+"""Write FCS files that violate the standard: every number in its own bits, by Python's integers only."""
 
 import struct
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Odd:
-    """A file: its rows, and how it differs from what the standard says."""
+    """Describe a file by its rows, and its deviations from the standard."""
 
     channels: tuple = (Channel("FSC-A"), Channel("FL1-A"), Channel("FL2-A"))
     rows: tuple = ((1037.75, 960.5, 1192.125), (2.0, -3.5, 4.25), (8192.0, 16.5, 0.0), (7.5, 33.25, 21.0))
@@ -46,7 +46,7 @@ class Odd:
         return replace(self, **changes)
 
     def build(self):
-        """The bytes."""
+        """Return the bytes of the file."""
         data = self.data()
         places = dict.fromkeys(("more", "more_end", "data"), 0)
         for _ in range(3):
@@ -105,7 +105,7 @@ class Odd:
         return (apart + apart.join([*words, ""])).encode(self.encoding)
 
     def data(self):
-        """Each number as an integer of its bits, its bytes in the order of $BYTEORD."""
+        """Encode each number as an integer of its bits, its bytes in the order of $BYTEORD."""
         kinds = [own.kind or self.kind for own in self.channels]
         widths = [{"F": 32, "D": 64}.get(kind, own.bits) for kind, own in zip(kinds, self.channels)]
         order = [int(digit) for digit in self.order if digit.isdigit()]
@@ -134,7 +134,7 @@ def _as_whole(kind, value):
 
 
 def _stream(rows, widths, little):
-    """Numbers without gaps: from the lowest bit on, or from the highest."""
+    """Concatenate numbers without gaps: beginning with the lowest bit, or with the highest."""
     whole = n_bits = 0
     for row in rows:
         for value, width in zip(row, widths):
@@ -162,9 +162,9 @@ WHOLE = Odd(
 class Case:
     name: str
     content: bytes
-    X: np.ndarray | None = None  # None where it is refused
-    says: str = ""  # of the warning, or of the error
-    spillover: bool | None = None  # whether there is one, of 0.25
+    X: np.ndarray | None = None  # None if the file is refused
+    says: str = ""  # text of the warning, or of the error
+    spillover: bool | None = None  # True if there is one, of 0.25
     channels: tuple | None = None
     gains: tuple | None = None
     markers: tuple | None = None
@@ -180,7 +180,7 @@ def wrong(name, odd, says):
 
 
 def widths(*bits, most=None):
-    """Whole numbers of these bits, the largest among them."""
+    """Return whole numbers of these bits, including the largest."""
     top = [2**own - 1 if own < 64 else 2**53 for own in bits]
     rows = tuple(
         tuple((line * 37 + at) % 100 % (value + 1) for at, value in enumerate(top)) for line in range(7)

@@ -1,4 +1,4 @@
-"""Odd FCS files whose HEADER, TEXT or keywords are odd."""
+"""Make odd FCS files whose HEADER, TEXT or keywords are unusual."""
 
 from dataclasses import replace
 

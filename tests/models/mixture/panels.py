@@ -1,4 +1,4 @@
-"""Cells for the tests of cytometry: a small simulated panel, and the real file where it is found."""
+"""Make cells for the tests of cytometry: a small simulated panel, and the real file if it is present."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ CHANNELS, MARKERS = ["FSC-A", "B515-A", "Time", "R660-A"], ["", "KI67", "", ""]
 
 
 def raw_cells(n=300, seed=1):
-    """Two kinds of cells in two colours, two of them saturated."""
+    """Return two kinds of cells in two colours, two of them saturated."""
     random = np.random.default_rng(seed)
     kinds = np.array([[100.0, 3000.0], [5000.0, 40.0]])[random.integers(0, 2, n)]
     colours = kinds * np.exp(0.3 * random.normal(size=(n, 2)))
@@ -24,7 +24,7 @@ def raw_cells(n=300, seed=1):
 
 @functools.cache
 def simulated():
-    """Two samples of four populations in four markers, and the population of each cell."""
+    """Return two samples of four populations in four markers, and the population of each cell."""
     return cytometry.simulate(
         seed=4, n_cells=500, n_populations=4, n_markers=4, n_rare=1, rare=0.05, n_samples=2
     )
@@ -32,12 +32,12 @@ def simulated():
 
 @functools.cache
 def fitted():
-    """Populations of both samples."""
+    """Fit populations of both samples."""
     return cytometry.fit(simulated()[0], 6, space="serial")
 
 
 def real_file():
-    """flowkit_100715.npz; skipped where it is not found."""
+    """Return the path of flowkit_100715.npz; the test is skipped if it is absent."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
     if not path.exists():

@@ -1,9 +1,9 @@
-"""A plate of FCS files through one command: its rate and memory.
+"""Process a plate of FCS files by one command, and measure its rate and memory.
 
-`python -m tests.models.mixture.plate --files 200 --cells 50000` writes the files to a temporary folder,
-fits 250 cells of each, labels all, and prints seconds, events a second, and the largest resident memory,
-beside those of the same command for a tenth of the files. With --kill the run is killed halfway first, and
-the table of the run that goes on is compared with that of a whole one.
+`python -m tests.models.mixture.plate --files 200 --cells 50000` writes the files to a temporary folder, fits
+250 cells of each, labels all, and prints seconds, events a second, and the largest resident memory, and those
+of the same command for a tenth of the files. With --kill the run is first killed halfway, and the table of
+the resumed run is compared with that of an undisturbed one.
 """
 
 import argparse
@@ -23,7 +23,7 @@ KINDS = 4  # samples that are simulated; files repeat them with other cells
 
 
 def write_plate(folder, n_files, n_cells, seed=0):
-    """Paths of so many files of ten markers."""
+    """Write files of ten markers, and return their paths."""
     samples, _ = cytometry.simulate(
         n_cells=n_cells, n_samples=KINDS, n_populations=12, n_markers=10, seed=seed
     )
@@ -37,14 +37,14 @@ def write_plate(folder, n_files, n_cells, seed=0):
 
 
 def command(paths, folder, kept):
-    """The command for these files."""
+    """Return the command for these files."""
     request = [sys.executable, "-m", "portable.models.mixture", "fit", *map(str, paths)]
     options = "--components 30 --cells-per-sample 250 --figures none --labels none --no-halves".split()
     return [*request, *options, "--quiet", "--checkpoint", str(kept), "--out", str(folder)]
 
 
 def run(paths, folder, kept):
-    """Seconds, those of cores, and the largest resident memory in megabytes of a run."""
+    """Return the seconds, the seconds of all cores, and the largest resident memory in megabytes of a run."""
     start = time.perf_counter()
     process = subprocess.Popen(command(paths, folder, kept))
     _, status, used = os.wait4(process.pid, 0)
@@ -54,7 +54,7 @@ def run(paths, folder, kept):
 
 
 def kill_halfway(paths, folder, kept):
-    """Return the number of files that were kept when the run was killed."""
+    """Return the number of files that were finished when the run was killed."""
     process = subprocess.Popen(command(paths, folder, kept))
     while process.poll() is None and len(list(kept.glob("files/file-*.npz"))) < len(paths) // 2:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Points for the tests: random mixtures, and real cells where they are found."""
+"""Make points for the tests: random mixtures, and real cells if the file is present."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ WIDE = 26  # coordinates: the kernels' loops unroll up to 24
 
 
 def random_mixture(n_components, n_features, seed=1):
-    """Weights, means and covariances."""
+    """Return weights, means and covariances."""
     random = default_rng(seed)
     means = 2.0 * random.normal(size=(n_components, n_features))
     factors = random.normal(size=(n_components, n_features, n_features)) / np.sqrt(n_features)
@@ -20,7 +20,7 @@ def random_mixture(n_components, n_features, seed=1):
 
 
 def draw(n_samples, weights, means, covariances, seed=2):
-    """Points of a mixture, in random order, shape (n_samples, n_features)."""
+    """Draw points of a mixture, in random order, shape (n_samples, n_features)."""
     random = default_rng(seed)
     labels = random.choice(len(weights), n_samples, p=weights)
     noise = random.normal(size=(n_samples, means.shape[1]))
@@ -28,13 +28,13 @@ def draw(n_samples, weights, means, covariances, seed=2):
 
 
 def factors_of(covariances):
-    """Upper triangular P with Sigma^-1 = P P'."""
+    """Return upper triangular P with Sigma^-1 = P P'."""
     return np.linalg.inv(np.linalg.cholesky(covariances)).transpose(0, 2, 1)
 
 
 def cells():
-    """Cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; skipped where not
-    found."""
+    """Return cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; the test is
+    skipped if the file is absent."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
     if not path.exists():

@@ -1,11 +1,11 @@
-"""The equations of `portable.models.mixture` in plain NumPy, component by component, with all n x k numbers:
-for tests."""
+"""Evaluate the equations of `portable.models.mixture` in plain NumPy, component by component, with all n x k
+numbers: for tests."""
 
 import numpy as np
 
 
 def log_joint(X, log_weights, means, covariances):
-    """l_ij of (1), shape (n, k)."""
+    """Return l_ij of (1), shape (n, k)."""
     columns = []
     for log_weight, mean, covariance in zip(log_weights, means, covariances):
         y = np.linalg.solve(np.linalg.cholesky(covariance), (X - mean).T)
@@ -20,7 +20,7 @@ def log_sum_exp(terms):
 
 
 def bayesian_em(X, prior, sticks, means, covariances, n_iter):
-    """Iterations of (4) to (7) from a start.
+    """Iterate (4) to (7) from a start.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def bayesian_em(X, prior, sticks, means, covariances, n_iter):
 
 
 def t_em(X, means, covariances, dof, n_iter, noise=0.0, log_volume=0.0):
-    """Iterations of EM for a mixture of t, point by point and component by component; dof is estimated.
+    """Iterate EM for a mixture of t, point by point and component by component; dof is estimated.
 
     noise : share of a uniform component of that volume
 
@@ -114,7 +114,7 @@ def t_em(X, means, covariances, dof, n_iter, noise=0.0, log_volume=0.0):
 
 
 def em_of_patterns(X, weights, means, covariances, n_iter):
-    """Iterations of maximum-likelihood EM for points with NaN, one point after the other."""
+    """Iterate maximum-likelihood EM for points with NaN, one point after the other."""
     (n, p), k, totals = X.shape, len(means), []
     for _ in range(n_iter + 1):
         counts, first, second, total = np.zeros(k), np.zeros((k, p)), np.zeros((k, p, p)), 0.0

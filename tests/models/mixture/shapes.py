@@ -1,4 +1,4 @@
-"""Ten shapes of clusters, and how many are found in each: `python -m tests.models.mixture.shapes`.
+"""Count the clusters found in ten shapes: `python -m tests.models.mixture.shapes`.
 
 A family is chosen for each shape by held-out likelihood (`mixture.select`): normal components under a
 prior, t components, either with uniform noise, and normal components of logarithms where all coordinates
@@ -34,7 +34,7 @@ class Shape:
 
 
 def _of(random, sizes, means, factors, noise=None):
-    """Normal clusters, or of what `noise` draws in place of normal numbers."""
+    """Return normal clusters, or clusters of the distribution `noise`."""
     parts = []
     for n, mean, factor in zip(sizes, means, factors):
         own = random.normal(size=(n, len(mean))) if noise is None else noise(random, n, len(mean))
@@ -43,7 +43,7 @@ def _of(random, sizes, means, factors, noise=None):
 
 
 def shapes(n=3000, seed=0):
-    """The ten shapes, of about n points each."""
+    """Return the ten shapes, of about n points each."""
     random, eye = np.random.default_rng(seed), np.eye(2)
     three = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
     equal = [n // 3] * 3
@@ -70,7 +70,7 @@ def _t(random, dof, n, p):
 
 
 def candidates(seed=0, space=None, most=MOST):
-    """Mixtures of each family, by name."""
+    """Return mixtures of each family, by name."""
     keys = {"random_state": seed, "space": space}
     found = {"normal": mixture.DirichletMixture(OFFERED, **keys)}
     for k in range(1, most + 1):
@@ -81,7 +81,7 @@ def candidates(seed=0, space=None, most=MOST):
 
 
 def found_in(shape, seed=0, space="serial", n_folds=3, most=MOST):
-    """Labels by the best family, and its name."""
+    """Return labels by the best family, and its name."""
     tried = {"": shape.X}
     if (shape.X > 0.0).all():
         tried["log "] = np.log(shape.X)
@@ -92,7 +92,7 @@ def found_in(shape, seed=0, space="serial", n_folds=3, most=MOST):
             models = candidates(seed, space, most)
             chosen = mixture.select(models, X, n_folds=n_folds, seed=seed)
             score = chosen.scores[chosen.names.index(chosen.best)]
-            # a density of logarithms as one of the points
+            # convert a density of logarithms to one of the points
             score -= 0.0 if not prefix else X.sum(axis=1).mean()
             if best is None or score > best[0]:
                 best = score, prefix + chosen.best, models[chosen.best], X

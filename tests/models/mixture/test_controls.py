@@ -1,4 +1,4 @@
-"""Spillover from single stains, doublets and unsteady times, and many files one after the other."""
+"""Test spillover from single stains, doublets and unsteady times, and many files in succession."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ SPILL = np.array([[1.0, 0.12, 0.01], [0.05, 1.0, 0.0], [0.002, 0.08, 1.0]])
 
 
 def stained(channel, name=None, share=0.6, n=3000, seed=0):
-    """Cells of which a share carries one dye, or none, as an instrument sees them."""
+    """Simulate cells, a share of which carries one dye, or none, as an instrument measures them."""
     random = default_rng(seed)
     light = random.normal(40.0, 20.0, (n, 3))
     if channel is not None:
@@ -40,7 +40,9 @@ def controls():
 
 
 def test_spillover_of_single_stains(tmp_path):
-    """To two thousandths, with their own unstained cells, with others', and by the command."""
+    """The estimate is accurate to two thousandths, with unstained cells of the same file, of another, and by
+    the command.
+    """
     for found in (
         cytometry.spillover_of(controls()[::-1]),
         cytometry.spillover_of([stained(c, share=1.0) for c in COLOURS], stained(None)),
@@ -82,7 +84,9 @@ def test_a_detector_without_a_control():
 
 
 def disturbed(n=20_000, seed=0):
-    """A sample with doublets, and a stretch of time in which a detector is off; which cells these are."""
+    """Simulate a sample with doublets, and an interval in which a detector is off; return also which cells
+    these are.
+    """
     random = default_rng(seed)
     clock = np.sort(random.uniform(0.0, 1000.0, n))
     height = random.normal(6e4, 6e3, n)
@@ -132,7 +136,7 @@ def plate(folder, n_files=4, n_cells=1500):
 
 
 def test_files_one_after_the_other(tmp_path):
-    """Files one after the other give the counts of `predict`; results are kept, but for a file that has
+    """Files in succession give the counts of `predict`; results are stored, except for a file that has
     changed."""
     found, paths, samples = plate(tmp_path)
     made = cytometry.tally(found, paths, checkpoint=tmp_path / "kept")
@@ -151,8 +155,8 @@ def test_files_one_after_the_other(tmp_path):
 
 @pytest.mark.slow
 def test_a_plate_that_is_killed_goes_on(tmp_path):
-    """Killed once the second file is kept: the files that were done are not read again, and the table is that
-    of a run that nothing stopped."""
+    """The run is killed once the second file is stored: finished files are not read again, and the table is
+    that of an undisturbed run."""
     found, paths, _ = plate(tmp_path)
     found.save(tmp_path / "m.npz")
     kept, files = tmp_path / "kept", [str(tmp_path / "m.npz"), *map(str, paths)]
@@ -169,7 +173,7 @@ def test_a_plate_that_is_killed_goes_on(tmp_path):
     assert main(["predict", *files, *rest, "--out", str(tmp_path / "whole")]) == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
     names = sorted(os.listdir(tmp_path / "whole"))
-    # what was being written when it was killed stays beside, hidden
+    # the file that was being written remains, hidden
     found_names = [name for name in sorted(os.listdir(tmp_path / "o")) if not name.startswith(".")]
     assert found_names == names and "shares.csv" in names
     for name in names:
@@ -177,7 +181,9 @@ def test_a_plate_that_is_killed_goes_on(tmp_path):
 
 
 def test_stability_and_least_share_of_populations(tmp_path):
-    """Clear populations are found again in both halves; a share that is too small is counted to others."""
+    """Well-separated populations are found again in both halves; a population with too small a share is
+    merged into others.
+    """
     samples, _ = cytometry.simulate(n_cells=1500, n_populations=4, n_markers=4, n_rare=1, rare=0.02, seed=5)
     found = cytometry.fit(samples, 6, halves=True, rare=False, space="serial")
     assert found.stability.shape == (found.n_populations,) and found.stability.max() > 0.9

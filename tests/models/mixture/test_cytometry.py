@@ -1,5 +1,5 @@
-"""From files of cells to labels, tables and figures: files of populations, and the command line from end to
-end."""
+"""Test the way from files of cells to labels, tables and figures: files of populations, and the command line
+from end to end."""
 
 import csv
 import json
@@ -94,7 +94,7 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
 
 
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
-    """Both of its stages are kept; the second call finds them finished, and gives the same."""
+    """Both stages are stored; the second call finds them finished, and gives the same result."""
     samples, _ = cytometry.simulate(seed=1, n_cells=1500, n_populations=3, n_markers=4, n_rare=0)
     fits = [cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "kept") for _ in range(2)]
     assert {own.name for own in (tmp_path / "kept").iterdir()} == {"first", "rare"}
@@ -125,7 +125,7 @@ def test_files_that_hold_no_populations(tmp_path):
 
 
 def earlier(model, header=None):
-    """Arrays and header of a mixture as releases before 0.2 wrote them."""
+    """Return arrays and header of a mixture as written by releases before 0.2."""
     arrays = {name: getattr(model, name) for name in ("weights_", "means_", "covariances_", "_centre")}
     arrays |= {name: getattr(model, name) for name in ("precisions_cholesky_", "objective_history_")}
     sums, *online = model._online
@@ -145,7 +145,7 @@ def earlier(model, header=None):
 
 
 def test_files_of_earlier_releases(tmp_path):
-    """Their mixture and populations, told from each other and from other results."""
+    """Their mixtures and populations are distinguished from each other and from other results."""
     found, sample = fitted(), simulated()[0][0]
     arrays = earlier(found.model)
     np.savez(tmp_path / "m.npz", **arrays)
@@ -181,7 +181,7 @@ def test_labels_as_fcs(tmp_path):
     assert_array_equal(back.X[:, -3], labels.population)
     assert_array_equal(back.X[:, -2], labels.probability.astype(np.float32))
     assert [back.keywords[f"population_{k}"] for k in range(found.n_populations)] == list(found.names)
-    again = found.predict(back)  # labels are no colours, have no limits, and are written over
+    again = found.predict(back)  # labels are no colours, have no limits, and are overwritten
     assert (again.population == labels.population).all() and cytometry.Panel.of(
         [back]
     ).channels == found.panel.channels
@@ -254,7 +254,7 @@ def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, mon
 
 
 def test_ellipses_hold_nine_tenths():
-    """Ellipses of a normal distribution hold 90 %: with 100,000 points the share is off by 0.004 in one of
+    """Ellipses of a normal distribution contain 90 %: with 100,000 points the share is off by 0.004 in one of
     30,000 runs."""
     covariance = np.array([[2.0, 0.7], [0.7, 0.5]])
     outline = figures_of_cells._ellipse(np.array([1.0, -1.0]), covariance) - [1.0, -1.0]
@@ -290,7 +290,7 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
 
 
 def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
-    """On a sample that the fit has not seen, with its channels in another order."""
+    """The sample was not used in the fit, and its channels are in another order."""
     pytest.importorskip("matplotlib")
     fitted().save(tmp_path / "mixture.npz")
     new = simulated()[0][1]
@@ -354,7 +354,7 @@ def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_p
 
 
 def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
-    """Before anything is fitted."""
+    """The error precedes the fit."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(DirichletMixture, "fit", None)
     out, other = tmp_path / "out", tmp_path / "other"
@@ -383,7 +383,7 @@ def test_values_that_the_fit_refuses(file, tmp_path, capsys):
 
 
 def test_a_real_file_from_end_to_end(tmp_path, capsys):
-    """65,016 cells: written as FCS 3.1, labelled, drawn; three are saturated; nothing is lost on the way."""
+    """Write 65,016 cells as FCS 3.1, label and draw them; three are saturated; no cell is lost."""
     pytest.importorskip("matplotlib")
     raw = cytometry.read(real_file())
     cytometry.write(raw, tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})

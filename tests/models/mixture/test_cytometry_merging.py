@@ -1,4 +1,4 @@
-"""From components to populations, and their names."""
+"""Test the merging of components to populations, and their names."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from .problems import draw, factors_of, random_mixture
 
 
 def groups_apart(X, weights, means, covariances, groups, pairs, counts=1.0):
-    """By NumPy: entropies of pairs of groups, and their probabilities."""
+    """Compute the entropies of pairs of groups, and their probabilities, by NumPy."""
     terms = reference.log_joint(X, np.log(weights), means, covariances)
     r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
     R = np.stack([r[:, group].sum(axis=1) for group in groups], axis=1) * np.reshape(counts, (-1, 1))
@@ -33,7 +33,7 @@ def groups_apart(X, weights, means, covariances, groups, pairs, counts=1.0):
 def test_entropies_of_groups_agree_with_numpy(space, dtype, weighted):
     n = 40 if space == "checked" else 5000
     weights, means, covariances = random_mixture(5, 2)
-    means[4] += 1e3  # nobody is there
+    means[4] += 1e3  # no point is there
     X = draw(n, weights[:4] / weights[:4].sum(), means[:4], covariances[:4]).astype(dtype)
     counts = default_rng(3).integers(0, 4, n).astype(float) if weighted else None
     points = Points(X, 5, space, X.mean(axis=0, dtype=float), False, weights=counts)
@@ -42,7 +42,7 @@ def test_entropies_of_groups_agree_with_numpy(space, dtype, weighted):
     wanted = groups_apart(
         X.astype(float), weights, means, covariances, groups, pairs, 1.0 if counts is None else counts
     )
-    # float32: l_ij is off by some units in the last place of its terms, here up to 1e2 * 2^-24
+    # float32: l_ij has an error of some units in the last place of its terms, here up to 1e2 * 2^-24
     assert_allclose(got, wanted, rtol=1e-10 if dtype == np.float64 else 1e-4)
 
 
@@ -53,7 +53,8 @@ MEANS = np.array(
 
 
 def chain(kind="full", space="serial"):
-    """A mixture with these components, of covariance 1, and points of it with the component of each."""
+    """Return a mixture with these components, of covariance 1, and points of it with the component of
+    each."""
     random = default_rng(1)
     own = random.choice(5, 2000, p=WEIGHTS)
     X = MEANS[own] + random.normal(size=(2000, 2))
@@ -73,8 +74,7 @@ def chain(kind="full", space="serial"):
 @pytest.mark.parametrize("method", ["entropy", "modes"])
 @pytest.mark.parametrize("kind", ["full", "diag", "tied", "spherical"])
 def test_what_overlaps_is_one_population(method, kind):
-    """The chain has one mode, and no gap that cells would tell; the idle component joins the one that it
-    lies beside."""
+    """The chain has one mode, and no gap between its cells; the idle component joins its neighbour."""
     model, X, own = chain(kind)
     members, joins = cytometry.merge(model, X, method)
     assert members.tolist() == [0, 0, 0, 1, 1] and len(joins) == (2 if method == "entropy" else 0)
@@ -99,12 +99,12 @@ def test_a_number_of_populations_that_is_asked_for():
     model, X, _ = chain()
     assert cytometry.merge(model, X, n_populations=3)[0].max() == 2
     none, joins = cytometry.merge(model, X, "none")
-    assert none.tolist() == [0, 1, 2, 3, 3] and not joins  # by size; of equal ones in the components' order
+    assert none.tolist() == [0, 1, 2, 3, 3] and not joins  # by size; equal ones in the components' order
 
 
 @pytest.mark.parametrize("options", [{}, {"method": "modes"}, {"method": "none"}, {"n_populations": 3}])
 def test_some_cells_are_no_population(options):
-    """Twelve cells far away, which have a component of their own, are counted to the others."""
+    """Twelve cells far away, which have a separate component, are assigned to the others."""
     model, X, _ = chain()
     model.weights_ = np.array([0.3, 0.3, 0.38, 0.02, 0.0])
     X = np.vstack([X[:1200], X[:12] * 0.0 + MEANS[3]])
@@ -127,7 +127,8 @@ def test_two_cells_are_one_population():
 
 
 def test_a_join_counts_what_places_leave_of_the_entropy():
-    """Components at the same place are not told apart at all, whatever their shares; far ones completely."""
+    """Components at the same place are indistinguishable, whatever their shares; distant ones are
+    separate."""
     model, X, _ = chain()
     model.weights_, model.means_ = (
         np.array([0.9, 0.05, 0.05, 0.0, 0.0]),
@@ -186,7 +187,7 @@ def test_populations_of_other_merges():
     table = np.unique(np.stack([whole, parts]), axis=1)
     assert (
         table.shape[1] <= fitted().n_populations + 2
-    )  # but for cells on the edge each part is in one of the two
+    )  # except for cells on the edge each part is in one of the two
 
 
 def test_equal_weight_for_each_sample():
@@ -196,8 +197,7 @@ def test_equal_weight_for_each_sample():
 
 
 def test_rare_populations_are_looked_for():
-    """Three populations, of which the smallest has 40 of 4,000 cells, where only two components were
-    offered."""
+    """The smallest of three populations has 40 of 4,000 cells, and only two components were offered."""
     random = default_rng(1)
     own = np.repeat([0, 1, 2], [2000, 1960, 40])
     X = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])[own] + random.normal(size=(4000, 2))
@@ -211,7 +211,7 @@ def test_rare_populations_are_looked_for():
 
 @pytest.mark.parametrize("n_cells", [2, 3, 5, 9])
 def test_few_cells_are_one_population(n_cells):
-    """Fewer than components, none of which has a cell of its own."""
+    """There are fewer cells than components."""
     X = default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
     sample = cytometry.Sample(X, ("FL1", "FL2"))
     for method in ("entropy", "modes", "none"):

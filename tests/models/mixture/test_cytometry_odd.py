@@ -1,4 +1,4 @@
-"""FCS files as instruments and programs write them, and as the standard forbids."""
+"""Test FCS files written by instruments and programs, including those that the standard forbids."""
 
 import re
 import subprocess
@@ -47,7 +47,9 @@ def test_odd_files(case, tmp_path):
     "n_mutants, seed", [(200, 1), pytest.param(5000, 2, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_mutants_give_no_other_numbers_in_silence(n_mutants, seed, tmp_path):
-    """Each is read as its original, warned of, or refused by name; most are one of the latter."""
+    """Each mutant is read like its original, with a warning, or refused by name; most have one of the latter
+    outcomes.
+    """
     counts, wrong = mutants.run(n_mutants, seed, tmp_path)
     assert not wrong, [(number, became) for number, became, _ in wrong]
     assert counts["refused"] > n_mutants // 4 and counts["right"] > n_mutants // 4
@@ -61,13 +63,13 @@ def test_mutants_that_are_other_numbers_are_noticed(tmp_path):
 
 
 def test_enough_files_are_read():
-    """The share of odd files that are read, apart from plain ones."""
+    """Count the share of odd files that are read, apart from plain ones."""
     odd = [case for case in CASES if " of " not in case.name or case.says]
     assert len(odd) >= 150 and sum(case.X is not None for case in odd) >= 110
 
 
 def test_a_matrix_that_cannot_be_used_is_a_matter_of_compensation(tmp_path):
-    """The file is read; only what wants the matrix is refused."""
+    """The file is read; only operations that need the matrix are refused."""
     path = tmp_path / "bad.fcs"
     rows = tuple((1000.0 + at, 10.0 * at, 7.0 * at % 50) for at in range(60))
     path.write_bytes(FLOAT.but(rows=rows, words=(("$SPILLOVER", "2;FL1-A;FL2-A;1;0;0;1"),)).build())
@@ -95,7 +97,7 @@ def test_data_sets_are_counted_from_one(tmp_path):
 
 
 def test_other_segments_of_a_program_are_known(tmp_path):
-    """FCS 3.1: their offsets stand in HEADER behind the others."""
+    """In FCS 3.1 their offsets follow the others in HEADER."""
     content, own = bytearray(FLOAT.build()), b"/$A/b/ or anything"
     content[58:74] = b"%8d%8d" % (len(content), len(content) + len(own) - 1)
     (tmp_path / "x.fcs").write_bytes(bytes(content) + own)
@@ -103,7 +105,7 @@ def test_other_segments_of_a_program_are_known(tmp_path):
 
 
 def test_every_word_survives_a_round_trip(tmp_path):
-    """Whatever character a value holds, as long as one is left for a delimiter."""
+    """A value may contain any character, as long as one is left for a delimiter."""
     words = {"com": "a//b|c\\d$ !*", "fil": "/x/", "own/key": "~^", "$odd": "1", "op": "\f"}
     sample = cytometry.Sample(np.eye(2, dtype=np.float32), ("FL1/A", "FL2|A"), ("/", "CD3"), keywords=words)
     cytometry.write(sample, tmp_path / "x.fcs")
@@ -113,7 +115,7 @@ def test_every_word_survives_a_round_trip(tmp_path):
         key: word for key, word in words.items() if key != "op"
     }
     given = {"$P1G": "7", "$PAR": "9", "$COM": "x", "P2N": "other", "$TOT": "1", "": "y"}
-    cytometry.write(sample, tmp_path / "x.fcs", keywords=given)  # what is the sample's stays so
+    cytometry.write(sample, tmp_path / "x.fcs", keywords=given)  # keywords of the sample are not changed
     back = cytometry.read(tmp_path / "x.fcs")
     assert back.gains.tolist() == [1, 1] and back.channels == sample.channels and back.n_cells == 2
     everything = "".join(map(chr, range(1, 127)))
@@ -124,7 +126,7 @@ def test_every_word_survives_a_round_trip(tmp_path):
 
 
 def test_large_texts_take_memory_in_proportion(tmp_path):
-    """Values of 20 MB, and of delimiters alone: a backtracking match takes 3 GB for the former."""
+    """Read values of 20 MB, and of delimiters only: a backtracking match takes 3 GB for the former."""
     path = tmp_path / "long.fcs"
     for value in ("a" * 20_000_000, "a" + "/" * 2_000_000):
         path.write_bytes(FLOAT.but(words=(("$COM", value),)).build())

@@ -1,4 +1,4 @@
-"""From what an instrument wrote to points: compensation, scales, what is left out."""
+"""Test the conversion of an instrument's file to points: compensation, scales, omitted cells."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_colours_become_standardised_points():
 
 
 def test_compensation_takes_back_what_spilled_over():
-    """Cells whose light is known, mixed by the matrix that the sample carries."""
+    """The true light of cells is mixed by the matrix that the sample carries."""
     random = default_rng(1)
     light, spill = (
         random.uniform(0.0, 1e4, (50, 3)),
@@ -75,7 +75,9 @@ def test_logicle_scales_have_the_published_values():
 
 
 def test_a_logicle_scale_makes_room_for_negative_values():
-    """W by the fifth percentile of the negative values, T by the range (Parks, Roederer and Moore 2006)."""
+    """W is computed from the fifth percentile of the negative values, T from the range (Parks, Roederer and
+    Moore 2006).
+    """
     pytest.importorskip("flowutils")
     X = raw_cells().astype(float)
     X[:, 1] = default_rng(2).normal(0.0, 200.0, 300)
@@ -104,7 +106,7 @@ def test_scatter_is_linear_and_a_mass_cytometer_has_its_own_cofactor():
 
 
 def test_what_is_left_out():
-    """Cells that reach the limit of a detector, and such without a number; the clock has no limit."""
+    """Cells at the limit of a detector are omitted, and those with NaN; the clock has no limit."""
     X = raw_cells().astype(float)
     X[3, 2], X[4, 1], X[5, 3] = 1e9, np.nan, np.inf
     panel = Panel.of([sample(X)])

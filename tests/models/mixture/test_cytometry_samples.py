@@ -1,4 +1,4 @@
-"""Samples: what channels are, FCS in and out, and what real files get wrong."""
+"""Test samples: kinds of channels, reading and writing FCS, and errors of real files."""
 
 import dataclasses
 import struct
@@ -147,7 +147,7 @@ def test_a_round_trip_through_fcs_loses_nothing(tmp_path):
 
 
 def fcs(channels, data, *, kind="F", order="1,2,3,4", header=None, extra=None, after=b""):
-    """An FCS file by hand: TEXT from byte 256, data behind it."""
+    """Write an FCS file by hand: TEXT from byte 256, followed by the data."""
     words = {
         "$BEGINANALYSIS": "0",
         "$ENDANALYSIS": "0",
@@ -206,7 +206,7 @@ def test_logarithmic_integers_become_linear(tmp_path):
     again = cytometry.read(tmp_path / "f.fcs")
     assert_allclose(again.X, sample.X, rtol=1e-7)
     assert again.gains.tolist() == [1, 1, 1]
-    for own in (sample, again):  # also where float32 has rounded the limit
+    for own in (sample, again):  # also if float32 has rounded the limit
         panel = cytometry.Panel.of([own], transform="none", saturation=1e9)
         panel = dataclasses.replace(panel, saturation=None)
         assert panel.names == ("FL1-H", "FL2-H") and panel.points(own)[1].tolist() == [True, False]
@@ -324,7 +324,7 @@ def test_a_spillover_matrix_of_a_table(tmp_path):
 
 
 def test_names_that_occur_twice_in_a_table(tmp_path):
-    """They are numbered, with a warning, as in FCS; a Sample says how to call them."""
+    """The names are numbered, with a warning, as in FCS; a Sample has a parameter for names."""
     (tmp_path / "twice.csv").write_text("FL1-A,FSC-A,FL1-A\n1,2,3\n4,5,6\n")
     with pytest.warns(
         UserWarning, match="2 channels are called 'FL1-A'; they are read as 'FL1-A 1', 'FL1-A 3'"

@@ -1,5 +1,5 @@
-"""Data that leave little to a mixture, and starts that are given: the step of other libraries for any number
-of points, finite numbers under a prior, refusals by name."""
+"""Test degenerate data, and given starts: the step of other libraries for any number of points, finite
+numbers under a prior, refusals by name."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ KINDS = "full", "tied", "diag", "spherical"
 
 
 def expectation(X, weights, means, covariances):
-    """Responsibilities and mean log-density, in plain NumPy."""
+    """Return responsibilities and mean log-density, in plain NumPy."""
     away = X[:, None] - means
     squares = np.einsum("nka,kab,nkb->nk", away, inv(covariances), away)
     logs = np.log(weights) - 0.5 * (squares + slogdet(covariances)[1] + X.shape[1] * np.log(2.0 * np.pi))
@@ -31,7 +31,7 @@ def far_apart(n, p, k):
 
 @pytest.mark.parametrize("n, p, k", [(20_000, 1, 2), (20_001, 1, 2), (30_000, 3, 4), (100_000, 2, 2)])
 def test_a_given_start_is_where_em_begins(n, p, k, space):
-    """One step of maximum likelihood is that of NumPy, with any number of points."""
+    """One step of maximum likelihood equals that of NumPy, with any number of points."""
     if space == "checked":
         pytest.skip("some billion operations in plain Python")
     X, means = far_apart(n, p, k)
@@ -66,7 +66,7 @@ def test_many_points_as_scikit_learn(kind):
 
 @pytest.mark.parametrize("prior", ["default", None])
 def test_a_warm_start_of_many_points_goes_on(prior):
-    """From a fit that has converged one more step neither falls nor goes far."""
+    """After a converged fit one more step neither decreases the objective nor moves far."""
     X, _ = far_apart(25_000, 2, 3)
     model = DirichletMixture(3, prior=prior, random_state=0, space="serial").fit(X)
     before, score = model.means_, model.lower_bound_
@@ -76,7 +76,7 @@ def test_a_warm_start_of_many_points_goes_on(prior):
 
 
 def test_a_given_start_of_many_points_has_all_moves():
-    """Too many components are merged as they are of fewer points, though no start was sought among some."""
+    """Surplus components are merged as for fewer points, though the start was not chosen among a sample."""
     rng = default_rng(0)
     centres = 6.0 * rng.normal(size=(4, 2))
     X = centres[rng.integers(0, 4, 25_000)] + rng.normal(size=(25_000, 2))
@@ -113,7 +113,7 @@ def test_dependent_columns_have_finite_fits(name, dtype):
 
 
 def test_dependent_columns_leave_the_number_of_clusters():
-    """A third column that says nothing new leaves two clusters two."""
+    """With a third column that is redundant there are still two clusters."""
     rng = default_rng(6)
     Y = rng.normal(size=(1000, 2)) + np.repeat([[0.0], [8.0]], 500, axis=0)
     for X in (np.c_[Y, Y[:, 0]], np.c_[Y, Y @ [1.0, -2.0]], np.c_[Y, Y] + 1e5):
@@ -123,7 +123,7 @@ def test_dependent_columns_leave_the_number_of_clusters():
 @pytest.mark.filterwarnings("ignore:components .* have one point each")
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_points_far_apart_in_float32(kind):
-    """A variance that is smaller than what a sum about the centre of all is right to."""
+    """The variance is smaller than the error of a sum about the centre of all points."""
     for far in (9999.0, 1e6):
         X = np.float32([[far], [0.0]])
         model = DirichletMixture(
@@ -135,7 +135,7 @@ def test_two_points_far_apart_in_float32(kind):
 
 
 def test_maximum_likelihood_still_collapses():
-    """Raised pivots are what rounding has taken, not a prior in disguise."""
+    """Pivots are raised only by the amount of rounding, which does not act as a prior."""
     X = np.repeat([[0.0, 0.0], [3e5, 4e5]], 5, axis=0)
     for kind in KINDS:
         with pytest.raises(pk.InputError, match="a component has collapsed.*give a prior"):
@@ -167,7 +167,7 @@ def test_every_scale_is_fitted_or_refused(dtype, scales, beyond, prior):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_repetitions_of_fewer_points_than_coordinates(kind):
-    """Counts are whole there, and thresholds are: what differs by rounding decides nothing."""
+    """Counts are whole, and so are thresholds: rounding decides nothing."""
     rng = default_rng(42)
     X, repeats = rng.random((15, 30)), rng.integers(0, 5, 15)
     for k in (2, 3, 5):

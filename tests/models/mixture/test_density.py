@@ -1,4 +1,4 @@
-"""log_density on every space, against SciPy, and the sums of the E-step against NumPy."""
+"""Compare log_density on every space with SciPy, and the sums of the E-step with NumPy."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_agrees_with_scipy(space, n, p, k):
 
 
 def assert_sums(got, wanted, dtype):
-    """The sums of each component against the largest of them."""
+    """Compare the sums of each component, relative to the largest of them."""
     for a, b in zip(got, wanted):
         assert_close(a, b, dtype, 64, scale=np.abs(b).max())
 
@@ -40,7 +40,7 @@ def assert_sums(got, wanted, dtype):
     ],
 )
 def test_sweep_agrees_with_numpy(space, n, p, dtype, monkeypatch):
-    """5,000 points are two blocks. The features of 17 to 26 coordinates are two or three, and up to 24
+    """The 5,000 points make two blocks. The features of 17 to 26 coordinates make two or three, and up to 24
     coordinates of a point are in registers."""
     monkeypatch.setattr(blocks, "_LEAST", 4096)
     if space == "checked" and n > 21:
@@ -64,7 +64,7 @@ def test_sweep_agrees_with_numpy(space, n, p, dtype, monkeypatch):
 
 @pytest.mark.parametrize("p", [7, 70])
 def test_diagonal_sweep_agrees_with_numpy(space, p):
-    """The features of 70 coordinates are two blocks."""
+    """The features of 70 coordinates make two blocks."""
     if space == "checked" and p > 7:
         pytest.skip("too many operations for plain Python")
     n = 21
@@ -84,8 +84,8 @@ def test_diagonal_sweep_agrees_with_numpy(space, p):
 
 @pytest.mark.parametrize("dtype, width", [(np.float64, 1e-6), (np.float32, 1e-3)])
 def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, width):
-    """Their sums are about a mean of their own; about the centre nothing of a covariance would be left. Two
-    share one."""
+    """Their sums are about separate means; about the centre of all points no digit of a covariance would
+    remain. Two components share one."""
     random = np.random.default_rng(5)
     centres = np.array([[1.0, -1.0], [1.0 + 3.0 * width, -1.0], [-2.0, 2.0], [0.1, 0.0]])
     widths = width * np.array([1.0, 1.0, 1.0, 1.0 / width])
@@ -103,8 +103,7 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     means = (r.T @ X) / r.sum(axis=0)[:, None]
     away = X.astype(float)[:, None] - means
     wanted = np.einsum("ij,ija,ijb->jab", r, away, away)
-    # The logarithms are right to eps / width, the distance that a digit's last place is in units of the
-    # width.
+    # The logarithms are accurate to eps / width, the last place of a coordinate in units of the width.
     assert_allclose(
         scatter / wanted[:, :1, :1],
         wanted / wanted[:, :1, :1],
@@ -115,8 +114,8 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
 
 @pytest.mark.parametrize("dtype, n", [(np.float64, 4500), (np.float32, 4500), (np.float32, 300)])
 def test_many_components_and_slices(space, dtype, n):
-    """More components than a team of the density takes, and enough points for several slices of sums; teams
-    whose members have many tiles, of which the last has few."""
+    """There are more components than a team of the density can process, and enough points for several slices
+    of sums; members have many tiles, the last one few."""
     if space == "checked":
         pytest.skip("too many operations for plain Python")
     k = 70
@@ -159,7 +158,7 @@ def test_sums_have_the_same_bits_again_and_on_one_thread():
 
 
 def test_points_without_a_share_cost_no_accuracy(space):
-    """Responsibilities below e^-70 are left out; a far component then has a count of 0 instead of some
+    """Responsibilities below e^-70 are omitted; a distant component then has a count of 0 instead of about
     1e-200."""
     X = np.linspace(-1.0, 1.0, 40)[:, None]
     points = Points(X, 2, space, np.zeros(1), diagonal=False)
@@ -180,7 +179,7 @@ def test_points_without_a_share_cost_no_accuracy(space):
     ],
 )
 def test_memory_beyond_the_points(n, p, k):
-    """No array holds all pairs of many, and all of them together stay below a gigabyte."""
+    """No array contains all pairs for many points, and all arrays together stay below a gigabyte."""
     points = Points(
         np.broadcast_to(np.zeros(1), (n, p)), k, "serial", np.zeros(p), diagonal=False, streamed=True
     )

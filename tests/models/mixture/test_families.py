@@ -1,4 +1,4 @@
-"""Mixtures of t, uniform noise, missing values, and the choice among families."""
+"""Test mixtures of t, uniform noise, missing values, and the choice among families."""
 
 import warnings
 from functools import partial
@@ -19,7 +19,7 @@ pytest.importorskip("scipy")
 
 
 def heavy(n, seed=0, p=2, dof=4.0):
-    """Three clusters of t."""
+    """Draw three clusters of t."""
     random = default_rng(seed)
     labels = random.integers(0, 3, n)
     return 12.0 * np.eye(3)[labels, :p] + random.standard_t(dof, size=(n, p)), labels
@@ -27,7 +27,7 @@ def heavy(n, seed=0, p=2, dof=4.0):
 
 @pytest.mark.parametrize("noise", [False, True])
 def test_t_agrees_with_numpy(space, noise):
-    """Weights, means, covariances, degrees of freedom and objective after some steps, to 1e-9."""
+    """Weights, means, covariances, degrees of freedom and objective agree after some steps, to 1e-9."""
     X, _ = heavy(40 if space == "checked" else 400)
     n_iter = 2 if space == "checked" else 8
     if noise:
@@ -51,7 +51,7 @@ def test_t_agrees_with_numpy(space, noise):
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_t_of_infinite_dof_is_normal(kind):
-    """Beside DirichletMixture without a prior, on every kind of covariances."""
+    """Compare with DirichletMixture without a prior, for every kind of covariances."""
     X, _ = heavy(300, dof=30.0)
     keys = {"covariance": kind, "means_init": 12.0 * np.eye(3)[:, :2], "tol": 1e-12, "space": "serial"}
     found = TMixture(3, dof=np.inf, **keys).fit(X)
@@ -99,7 +99,7 @@ def with_holes(n, p=3, seed=0, share=0.25):
 
 
 def test_missing_values_agree_with_numpy(space):
-    """EM over patterns, to 1e-9, from the start that both have."""
+    """Compare with EM over patterns, to 1e-9, from the same start."""
     X = with_holes(30 if space == "checked" else 120)
     keys = {"prior": None, "reg_covar": 0.0, "random_state": 0, "space": space, "tol": -1.0}
     with warnings.catch_warnings():
@@ -118,7 +118,9 @@ def test_missing_values_agree_with_numpy(space):
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_missing_values_under_a_prior(kind):
-    """The objective never falls, and few holes change little; without any, all is as it was."""
+    """The objective never falls, and few missing values change little; without any the result is the usual
+    one.
+    """
     X = with_holes(400, share=0.1)
     whole = X[~np.isnan(X).any(axis=1)]
     keys = {"covariance": kind, "random_state": 0, "space": "serial"}

@@ -1,5 +1,5 @@
-"""DirichletMixture: updates against the reference and scikit-learn, objective, recovery, hopeless data, bad
-input."""
+"""Test DirichletMixture: updates compared with the reference and scikit-learn, objective, recovery,
+degenerate data, bad input."""
 
 import warnings
 
@@ -90,8 +90,8 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
 
 
 def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
-    """Sums about the centre of all would leave 8 digits; those about a mean of their own leave a point's
-    rounding, 1e-12."""
+    """Sums about the centre of all would leave 8 digits; with sums about separate means the error is the
+    points' rounding, 1e-12."""
     noise = default_rng(1).normal(size=(2, 20, 2))
     parts = noise[0] + 2e4, noise[1] - 2e4
     first = {"means_init": [[2e4, 2e4], [-2e4, -2e4]], "covariances_init": np.tile(np.eye(2), (2, 1, 1))}
@@ -103,7 +103,7 @@ def test_narrow_clusters_far_from_the_centre_keep_their_digits(space):
 
 
 def numeric_objective(model, prior, X):
-    """(8), each covariance written out in full, of which a tied one counts once."""
+    """Evaluate (8), with each covariance in full; a tied one counts once."""
     k, p = model.means_.shape
     kind, c = model.covariance, model.covariances_
     full = {
@@ -130,7 +130,9 @@ def numeric_objective(model, prior, X):
 
 @pytest.mark.parametrize("kind", FIRST_COVARIANCES)
 def test_objective_of_each_kind(space, kind):
-    """Equal to (8) written out, and no small change of any covariance raises it after convergence."""
+    """The objective equals (8) evaluated directly, and no small change of any covariance raises it after
+    convergence.
+    """
     n = 20 if space == "checked" else 300
     X = draw(n, *random_mixture(3, 3))
     prior = Prior(X.mean(axis=0), 7.0, 5.0, np.diag(X.var(axis=0)), 2.0, 0.5)
@@ -169,7 +171,7 @@ def test_float32_points_are_computed_in_float32(space):
 
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 def test_no_slice_of_points_is_empty(space, covariance, monkeypatch):
-    """Four tiles for three slices are two and two: a third would read beyond the last."""
+    """Four tiles for three slices are divided as two and two: a third slice would read beyond the last."""
     X = draw(128, *random_mixture(2, 2))
     model = DirichletMixture(1, covariance=covariance, max_iter=1, tol=-1e9, space=space).fit(X)
     monkeypatch.setattr(sums, "SLICE", 43)
@@ -206,8 +208,8 @@ def test_the_best_of_several_starts_is_kept():
 
 @pytest.mark.parametrize("prior", [Prior(), Prior(shape=0.01, rate=50.0, mean_scale=0.1), None])
 def test_objective_never_falls_on_random_problems(prior):
-    """60 problems in all, of every size, number of components and start together. The second prior wants
-    alpha far below 1, where sticks reach their bound."""
+    """There are 60 problems in all, with all sizes, numbers of components and starts. The second prior
+    favours alpha far below 1, where sticks reach their bound."""
     for seed in range(0, 100, 5):
         p, k = 1 + seed % 4, 1 + seed % 7
         X = draw(30 + 4 * seed, *random_mixture(3, p, seed), seed=seed)
@@ -224,7 +226,7 @@ def test_objective_never_falls_on_random_problems(prior):
         try:
             model.fit(X)
         except pk.InputError:
-            assert prior is None  # the likelihood has no maximum: a component shrank onto a few points
+            assert prior is None  # the likelihood has no maximum: a component collapsed onto a few points
             continue
         assert_never_falls(model)
 
@@ -388,11 +390,11 @@ def test_unfitted_and_other_features():
 
 @pytest.mark.parametrize("k, options", [(1, {}), (3, {}), (2, {"prior": None})], ids=str)
 def test_estimator_checks_of_scikit_learn(k, options):
-    """All of them; the one that is skipped wants an environment variable for another array library."""
+    """One check is skipped: it requires an environment variable for another array library."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
     model = DirichletMixture(k, random_state=0, space="serial", **options)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what the checks themselves bring about
+        warnings.simplefilter("ignore")  # caused by the checks themselves
         results = checks.check_estimator(model, on_fail=None, on_skip=None)
     failed = [(r["check_name"], str(r["exception"])) for r in results if r["status"] == "failed"]
     assert not failed and len(results) > 30

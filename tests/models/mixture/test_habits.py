@@ -1,5 +1,5 @@
-"""scikit-learn's habits: weights of points, warm starts, online fits, warnings, attributes; and files of
-fitted mixtures."""
+"""Test conventions of scikit-learn: weights of points, warm starts, online fits, warnings, attributes; and
+files of fitted mixtures."""
 
 import json
 
@@ -97,7 +97,7 @@ def test_what_did_not_converge_says_so():
 
 
 def test_more_coordinates_than_points_by_maximum_likelihood():
-    """reg_covar makes it possible, as for scikit-learn."""
+    """reg_covar makes it possible, as in scikit-learn."""
     X = default_rng(5).normal(size=(6, 9))
     model = DirichletMixture(
         2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
@@ -123,8 +123,8 @@ def test_a_warm_start_goes_on(space):
 @pytest.mark.parametrize("kind", covariance.KINDS)
 @pytest.mark.parametrize("prior", ["default", None])
 def test_online_steps_come_to_the_mixture(kind, prior):
-    """Twenty parts, of which the first has the clusters in other shares: within five standard errors of 4,000
-    points."""
+    """Process twenty parts, the first with different shares of the clusters: within five standard errors of
+    4,000 points."""
     model = DirichletMixture(3, prior=prior, covariance=kind, random_state=0, space="serial")
     model.partial_fit(draw(300, np.array([0.2, 0.2, 0.6]), *MIXTURE[1:]))
     before = model.lower_bound_

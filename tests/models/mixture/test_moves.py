@@ -1,5 +1,5 @@
-"""Starts and moves: the right number of components, the bound that ranks moves, entropies and children
-against NumPy, k-means++."""
+"""Test starts and moves: the right number of components, the bound that ranks moves, entropies and children
+compared with NumPy, k-means++."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,15 @@ from .problems import draw, factors_of, random_mixture
 
 
 def clean_clusters(n, separation, seed):
-    """Three round clusters of deviation 1 on a triangle."""
+    """Draw three round clusters of deviation 1 on a triangle."""
     centres = separation * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
     return draw(n, np.array([0.5, 0.3, 0.2]), centres, np.tile(np.eye(2), (3, 1, 1)), seed)
 
 
 def assert_marked(model):
-    """The objective never falls, and each move is an entry that is higher than the one before by its gain."""
+    """Check that the objective never falls, and that each move is an entry that exceeds the one before by its
+    gain.
+    """
     history = model.objective_history_
     assert np.diff(history).min(initial=0.0) >= -1e-11 * np.abs(history).max()
     for move in model.moves_:
@@ -38,8 +40,8 @@ def assert_marked(model):
 @pytest.mark.parametrize("separation", [6.0, 8.0])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
-    """No lower than from the truth, which EM alone missed in each of these by some 60, with five to ten
-    components."""
+    """The objective is at least that of the truth, which EM without moves missed by about 60 in each of
+    these, with five to ten components."""
     X = clean_clusters(3000, separation, seed)
     model = DirichletMixture(10, random_state=seed, space="serial").fit(X)
     assert_marked(model)
@@ -60,12 +62,12 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
 
 @pytest.mark.parametrize("seed", [3, 4, 20, 21, 23])
 def test_few_points_are_no_more_clusters_than_many(seed):
-    """Each of these kept six components: a prior as narrow as the parts of clusters that EM alone ends with,
-    and merges of which none gains by itself."""
+    """Without moves each of these kept six components: the prior was as narrow as EM's parts of clusters, and
+    no single merge had a gain."""
     model = DirichletMixture(6, random_state=seed, space="serial").fit(clean_clusters(400, 6.0, seed))
     assert_marked(model)
     assert model.n_active_ == 3
-    assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as clusters
+    assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as the clusters
 
 
 def test_a_component_on_two_clusters_is_split(space):
@@ -92,7 +94,7 @@ def test_a_component_on_two_clusters_is_split(space):
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_without_a_prior_two_are_merged_and_a_third_is_split(kind):
-    """Two components on one cluster and one on two: no EM leads out of it."""
+    """Two components are on one cluster and one is on two: EM cannot leave this state."""
     centres = np.array([[0.0, 0.0], [30.0, 0.0], [42.0, 0.0]])
     X = draw(1500, np.full(3, 1.0 / 3.0), centres, np.tile(np.eye(2), (3, 1, 1)))
     first = {"means_init": [[-1.0, 0.0], [1.0, 0.0], [36.0, 0.0]]}
@@ -162,7 +164,7 @@ def test_entropies_of_pairs_agree_with_numpy(space, dtype, weighted):
 
 
 def bound(X, r, kind, reg_covar=0.0):
-    """sum_ij r_ij (log pi_j N_ij - log r_ij) at the best parameters for r."""
+    """Return sum_ij r_ij (log pi_j N_ij - log r_ij) at the best parameters for r."""
     n = r.sum(axis=0)
     means = (r.T @ X) / n[:, None]
     away = X[:, None] - means
@@ -180,7 +182,7 @@ def bound(X, r, kind, reg_covar=0.0):
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_gains_are_those_of_the_bound(kind):
-    """The gain of a merge is exact; that of a split with known shares is the same with the sign turned."""
+    """The gain of a merge is exact; that of a split with known shares is its negative."""
     weights, means, covariances = random_mixture(4, 3)
     X = draw(400, weights, means, covariances)
     c = {
@@ -208,7 +210,7 @@ def test_gains_are_those_of_the_bound(kind):
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_children_raise_the_bound(space, kind):
-    """A cluster of two halves gains by children; the prior makes a cluster that is one lose."""
+    """Splitting a cluster of two halves has a gain; the prior makes the split of a single cluster a loss."""
     n = 10 if space == "checked" else 400
     random = default_rng(6)
     X = np.append(
@@ -281,12 +283,12 @@ def test_a_start_is_sought_among_one_point_of_each_stretch(monkeypatch):
         assert_array_equal(few.weights, few.X[:, 0] + 1.0)
     ends = np.arange(71) * 100 // 70
     assert all(((ends[:-1] <= some) & (some < ends[1:])).all() for some in taken)
-    assert len(np.unique(taken)) == 100  # any point of a stretch may be the one
+    assert len(np.unique(taken)) == 100  # any point of a stretch may be chosen
 
 
 @pytest.mark.parametrize("how", ["k-means++", "random"])
 def test_more_components_than_distinct_points(space, how):
-    """All of them come first; what comes after is drawn among all that count."""
+    """All distinct points come first; the others are drawn among all points with weight."""
     X = np.repeat([[0.0], [1.0], [3.0]], 5, axis=0)
     weights = np.ones(15)
     weights[10:] = 0.0
@@ -296,8 +298,8 @@ def test_more_components_than_distinct_points(space, how):
 
 
 def test_first_means_are_drawn_by_squared_distance():
-    """Three places: after the first, one of the two others in proportion to the squares of their distances;
-    chi-squared, 1 in 1000."""
+    """With three places, after the first one of the two others is drawn in proportion to the squares of their
+    distances; chi-squared, 1 in 1000."""
     stats = pytest.importorskip("scipy.stats")
     X = np.array([[0.0], [1.0], [3.0]])
     few, random = Few(Rows(X, "serial", BLOCK), None, 2, default_rng(1)), default_rng(3)
@@ -326,8 +328,8 @@ def test_typical_widths_are_those_of_narrow_components():
 
 
 def test_small_clusters_in_wide_data_keep_their_width():
-    """Far apart they make the data's variances 10,000 times their own: a prior of that width blew them up a
-    hundred times."""
+    """Their distances make the data's variances 10,000 times their own: a prior of that width would enlarge
+    them a hundredfold."""
     centres = 200.0 * default_rng(1).normal(size=(6, 2))
     X = draw(1200, np.full(6, 1.0 / 6.0), centres, np.tile(np.eye(2), (6, 1, 1)))
     model = DirichletMixture(10, random_state=0, space="serial").fit(X)

@@ -1,5 +1,5 @@
-"""Points that come from the host or lie in a space already, and results where they are wanted: their bits,
-what is copied and how often the host waits."""
+"""Test points that come from the host or are already in a space, and results in a chosen memory: their bits,
+the copies, and the number of times that the host waits."""
 
 import numpy as np
 import pytest
@@ -20,14 +20,14 @@ CALLS = "score_samples", "predict", "predict_proba"
 
 @pytest.fixture
 def far(monkeypatch):
-    """The name of a space in a memory of its own."""
+    """Return the name of a space with a separate memory."""
     monkeypatch.setitem(registry._loaders, "far", lambda: FAR)
     return "far"
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    """2,500 points are eight blocks and more."""
+    """Use small blocks: 2,500 points are eight blocks and more."""
     monkeypatch.setattr(blocks, "_LEAST", 256)
     monkeypatch.setattr(blocks, "_BLOCKS_ONCE", 8)
 
@@ -43,7 +43,7 @@ def fitted(space, dtype=np.float64, **options):
 
 
 def in_numpy(model, X):
-    """log-densities, labels and probabilities of each point."""
+    """Return log-densities, labels and probabilities of each point."""
     away = X[:, None].astype(float) - model.means_
     y = np.einsum("jab,nja->njb", model.precisions_cholesky_, away)
     scale = np.log(np.diagonal(model.precisions_cholesky_, axis1=1, axis2=2)).sum(axis=1)
@@ -67,7 +67,9 @@ def test_results_are_in_the_order_of_the_points(space, dtype):
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("stretch", [None, 12_000])
 def test_another_memory_gives_the_same_bits_in_few_copies(far, monkeypatch, name, stretch):
-    """One copy there, or one for each stretch, and as many back; nothing waits between blocks."""
+    """There is one copy to the space, or one for each stretch, and as many back; the host does not wait
+    between blocks.
+    """
     model, X = fitted("serial"), clouds()
     wanted = getattr(model, name)(X)
     if stretch:
@@ -88,7 +90,7 @@ def test_another_memory_gives_the_same_bits_in_few_copies(far, monkeypatch, name
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_next_points_are_copied_meanwhile(far, monkeypatch, name):
-    """By a thread, which has begun when the launches on those before have not; in the same bits."""
+    """A thread copies them while launches on the previous points run; the bits are the same."""
     model, X = fitted("serial"), clouds()
     wanted = getattr(model, name)(X)
     monkeypatch.setattr(rows, "_AHEAD", X.nbytes // 4)
@@ -99,7 +101,7 @@ def test_the_next_points_are_copied_meanwhile(far, monkeypatch, name):
     assert found.tobytes() == wanted.tobytes()
     there = heard.copies("host", far)
     assert sum(there) == X.nbytes and 3 <= len(there) <= 8
-    with pytest.raises(pk.ShapeError, match="wanted the same"):  # what the thread is refused comes here
+    with pytest.raises(pk.ShapeError, match="wanted the same"):  # an error in the thread is raised here
         with arrays.Copying(pk.empty(3, space=far), np.zeros(4)):
             pass
 
@@ -131,7 +133,7 @@ def test_views_are_not_copied_and_give_views(far, name):
     assert found.to_numpy().tobytes() == wanted.tobytes()
     strided = pk.copy_of(np.repeat(X, 2, axis=0), far)[::2]
     assert getattr(model, name)(strided).to_numpy().tobytes() == wanted.tobytes()
-    model.space = "serial"  # which does not reach them
+    model.space = "serial"  # which has no effect on them
     assert getattr(model, name)(there).to_numpy().tobytes() == wanted.tobytes()
 
 
@@ -163,7 +165,7 @@ def test_views_of_other_numbers(far):
 @pytest.mark.parametrize("call", [*CALLS, "score", "bic", "partial_fit", "sample_posterior"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_points_that_are_not_finite_are_named(far, call, bad):
-    """On the host and in a space, though nobody on the host looks at all points."""
+    """This holds on the host and in a space, though the host does not read all points."""
     model, X = fitted("serial", prior=mixture.Prior()), clouds()
     X[N - 300, 1] = bad
     for space in ("serial", far):
@@ -191,7 +193,7 @@ def same(one, other):
 
 @pytest.mark.parametrize("prior", [None, mixture.Prior()], ids=["likelihood", "prior"])
 def test_a_fit_copies_its_points_once(far, prior):
-    """And once more those among which the start is sought, here all of them; none back."""
+    """A second copy has the points among which the start is chosen, here all of them; none is copied back."""
     wanted, X, heard = fitted("serial", prior=prior, moves=False), clouds(), Heard()
     with pk.listening(heard, copies=True):
         found = fitted(far, prior=prior, moves=False)
@@ -224,8 +226,8 @@ def test_a_sweep_that_comes_again_is_one_launch(far):
 
 @pytest.mark.parametrize("prior", [None, mixture.Prior(scale=np.eye(P))])
 def test_an_iteration_of_a_long_run_is_one_graph(far, monkeypatch, prior):
-    """With the same bits as launches one by one, and as another memory's; from the host come a likelihood and
-    a few numbers a component, once."""
+    """The bits equal those of single launches, and those in another memory; the host sends a likelihood and a
+    few numbers for each component, once."""
     found, heard = [], []
     for space, many in (("serial", 99), ("serial", 9), (far, 9)):
         monkeypatch.setattr(steps, "_MANY", many)
@@ -240,7 +242,7 @@ def test_an_iteration_of_a_long_run_is_one_graph(far, monkeypatch, prior):
 
 
 def test_a_run_whose_components_move_far_off_leaves_its_graph(space, monkeypatch):
-    """Then sums are taken about other references, as without a graph."""
+    """Then sums are computed about other references, as without a graph."""
     if space == "checked":
         pytest.skip("too many operations for plain Python")
     monkeypatch.setattr(blocks, "CANCELS", {np.float64: 20.0})
@@ -266,7 +268,7 @@ def test_a_start_does_not_wait_between_draws(far):
 
 @pytest.mark.parametrize("stretch", [None, 12_000])
 def test_a_fit_to_views_has_the_same_bits(far, monkeypatch, stretch):
-    monkeypatch.setattr(starts, "_FEW", 1000)  # so that starts are among some of the points
+    monkeypatch.setattr(starts, "_FEW", 1000)  # starts are chosen among some of the points
     monkeypatch.setattr(starts, "_FEW_A_NUMBER", 0)
     wanted, X = fitted("serial", prior=mixture.Prior()), clouds()
     if stretch:
@@ -299,7 +301,7 @@ def test_draws_and_steps_of_views(far):
 
 
 def spread_in_numpy(X, weights):
-    """Mean and variance of each column, as blocks are combined, by NumPy's own sums."""
+    """Return mean and variance of each column, combined from blocks by NumPy's sums."""
     first, count, mean, squares = X[0].astype(float), 0, 0.0, 0.0
     for start in range(0, len(X), 8192):
         part = X[start : start + 8192] - first

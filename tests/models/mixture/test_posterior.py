@@ -1,4 +1,4 @@
-"""Blocked Gibbs: the conditional draws, simulation-based calibration, the same draws on every space,
+"""Test blocked Gibbs: the conditional draws, simulation-based calibration, the same draws on every space,
 labels."""
 
 import numpy as np
@@ -39,7 +39,7 @@ def test_inverse_wishart_factors_have_the_moments_of_scipy():
 
 
 def test_assignments_follow_the_responsibilities(space):
-    """One point many times: labels are draws from one distribution; chi-squared over 3 cells."""
+    """Draw labels of one point many times: chi-squared over 3 cells."""
     n = 200 if space == "checked" else 4000
     components = Components(np.log([0.5, 0.3, 0.2]), np.array([[0.0], [1.0], [-1.0]]), np.ones((3, 1, 1)))
     points = Points(np.full((n, 1), 0.3), 3, space, np.zeros(1), diagonal=False)
@@ -53,14 +53,14 @@ def test_assignments_follow_the_responsibilities(space):
 
 
 def inverse_gamma_variances(prior, shape, p, random):
-    """The inverse Wishart's density restricted to diagonal matrices: powers -(nu + p + 1) / 2 of
+    """Return the inverse Wishart's density restricted to diagonal matrices: powers -(nu + p + 1) / 2 of
     variances."""
     return 0.5 * np.diagonal(prior.scale) / random.gamma(0.5 * (prior.dof + p + 1.0) - 1.0, size=shape)
 
 
 def simulate(kind, prior, n, k, p, random):
-    """Parameters from the prior and points from them: weights, means, covariances in the kind's shape, alpha,
-    X."""
+    """Draw parameters from the prior and points from them: weights, means, covariances in the kind's shape,
+    alpha, X."""
     alpha = random.gamma(prior.shape) / prior.rate
     sticks = random.beta(1.0, alpha, k - 1)
     weights = np.append(sticks, 1.0) * np.append(1.0, np.cumprod(1.0 - sticks))
@@ -90,7 +90,9 @@ def simulate(kind, prior, n, k, p, random):
 
 
 def quantities(weights, means, full, alpha):
-    """Numbers that do not depend on labels: alpha, the largest weight, the mixture's mean and its spread."""
+    """Return numbers that do not depend on labels: alpha, the largest weight, the mixture's mean and its
+    spread.
+    """
     mean = np.einsum("sj,sja->sa", weights, means)
     inner = np.einsum("sj,sjaa->s", weights, full)
     outer = np.einsum("sj,sja->s", weights, (means - mean[:, None]) ** 2)
@@ -98,12 +100,12 @@ def quantities(weights, means, full, alpha):
 
 
 def in_full(kind, covariances, k, p):
-    """Draws of covariances as matrices, shape (n_draws, k, p, p)."""
+    """Return draws of covariances as matrices, shape (n_draws, k, p, p)."""
     each = [covariance.for_each(kind, own, k, p) for own in covariances]
     return np.array([own[:, :, None] * np.eye(p) if covariance.is_diagonal(kind) else own for own in each])
 
 
-# Data sets, sweeps a draw, proposals a sweep: proposals take as long as ten sweeps.
+# data sets, sweeps for each draw, proposals for each sweep: proposals take as long as ten sweeps
 CALIBRATED = [
     ("full", 50, 6, 0),
     ("full", 25, 3, 1),
@@ -146,7 +148,9 @@ def test_simulation_based_calibration(kind, trials, thin, n_moves):
 
 @pytest.mark.parametrize("kind", ["full", "diag"])
 def test_marginal_of_one_point_is_a_t_distribution(kind):
-    """In every coordinate by itself for diagonal covariances, whose variances are inverse gamma."""
+    """For diagonal covariances, whose variances are inverse gamma, each coordinate has a separate t
+    distribution.
+    """
     p, prior = (
         2,
         Prior(
@@ -174,10 +178,10 @@ def test_marginal_of_one_point_is_a_t_distribution(kind):
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
-    """Four points, three components, weights given: from exact draws of the 81 assignments one proposal leads
-    to exact draws.
+    """With four points, three components and given weights, one proposal maps exact draws of the 81
+    assignments to exact draws.
 
-    Chi-squared over the assignments of more than 1 %; a false alarm in a thousand for all kinds.
+    Chi-squared over the assignments with more than 1 %; one false alarm in a thousand for all kinds.
     """
     X = np.array([[0.0, 0.0], [0.4, -0.3], [2.0, 1.5], [2.2, 0.6]])
     n, k, p, n_trials = 4, 3, 2, 300
@@ -219,7 +223,9 @@ def test_proposals_leave_the_posterior_of_assignments_as_it_is(kind):
 
 
 def test_a_chain_leaves_a_bad_start():
-    """A component on two clusters, and two on one: by single assignments it stays for hundreds of sweeps."""
+    """One component is on two clusters, and two are on one: with single assignments this lasts hundreds of
+    sweeps.
+    """
     centres = np.array([[0.0, 0.0], [12.0, 0.0], [60.0, 0.0]])
     X = draw(600, np.full(3, 1.0 / 3.0), centres, np.tile(np.eye(2), (3, 1, 1)))
     first = {
@@ -291,7 +297,7 @@ def test_same_draws_on_every_space(space):
 
 
 def test_posterior_of_two_far_clusters():
-    """Labels stay with their clusters; weights are near the shares, within 4 posterior deviations."""
+    """Labels do not switch; weights are near the shares, within 4 posterior deviations."""
     X = draw(600, np.array([0.7, 0.3]), np.array([[0.0, 0.0], [9.0, 9.0]]), np.tile(np.eye(2), (2, 1, 1)))
     model = DirichletMixture(2, random_state=0, space="serial").fit(X)
     posterior = model.sample_posterior(X, 200, n_warmup=20, seed=1)
@@ -306,7 +312,7 @@ def test_posterior_of_two_far_clusters():
 def test_match_undoes_a_permutation():
     order = np.array([2, 0, 1])
     shared = np.zeros((3, 3), int)
-    shared[order, np.arange(3)] = 10  # the draw's label order[b] is the reference's b
+    shared[order, np.arange(3)] = 10  # label order[b] of the draw is b of the reference
     assert_array_equal(gibbs.match(shared + 1), order)
 
 
@@ -358,7 +364,7 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         sweeps.clear()
         found = model.sample_posterior(X, n_draws, **options, checkpoint=tmp_path / "draws")
         for name, column in vars(found).items():
-            if name == "notes" and n_draws < 12:  # they are about the draws that there are
+            if name == "notes" and n_draws < 12:  # notes depend on the number of draws
                 continue
             wanted = getattr(long, name)
             assert_array_equal(column, wanted[:n_draws] if isinstance(wanted, np.ndarray) else wanted)

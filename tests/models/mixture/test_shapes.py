@@ -1,4 +1,4 @@
-"""Clusters of ten shapes: `shapes.py` has them, and the program that shows all."""
+"""Test clusters of the shapes in `shapes.py`."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_there_are_ten_shapes():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t", "noise"])
 def test_the_right_number_of_clusters(name):
-    """Two shapes that normal components cut in pieces have the right number; `python -m
+    """Two shapes that normal components divide into pieces have the right number; `python -m
     tests.models.mixture.shapes` shows ten."""
     shape = next(shape for shape in shapes(600) if shape.name == name)
     labels, _ = found_in(shape, n_folds=2, most=4)

@@ -1,4 +1,4 @@
-"""The sums over points: where their numbers lie, and what their innermost loop does."""
+"""Test the sums over points: the places of their numbers, and the instructions of the innermost loop."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def test_records_begin_where_loads_of_16_bytes_do_in_banks_of_their_own(diagonal
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("p, k, diagonal", [(9, 8, False), (3, 8, False), (3, 6, False), (3, 8, True)])
 def test_members_with_one_place_each(p, k, diagonal, dtype):
-    """A member of many makes features of its own, of few a pack makes them all: the sums are the same, but
-    that plain Python rounds products."""
+    """With many members each makes separate features, with few a pack makes all: sums are equal, except that
+    plain Python rounds products."""
     random = default_rng(3)
     x = random.standard_normal((70, p)).astype(dtype)
     factors = np.ones((k, p)) if diagonal else np.tile(np.eye(p), (k, 1, 1))
@@ -36,8 +36,8 @@ def test_members_with_one_place_each(p, k, diagonal, dtype):
 
 
 def test_densities_of_many_members_are_those_of_packs():
-    """128 members take products of records and points, packs each point by itself: the same chains of fma,
-    but that plain Python rounds the rest."""
+    """Teams of 128 members multiply records and points by tiles, packs process points one by one: the chains
+    of fma are the same, except that plain Python rounds the rest."""
     k, p, random = 16, 3, default_rng(3)
     x = random.standard_normal((33, p))
     factors = np.tile(np.eye(p), (k, 1, 1)) + 0.1 * np.tril(random.standard_normal((k, p, p)))

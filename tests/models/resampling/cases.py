@@ -1,4 +1,4 @@
-"""Weight vectors and schemes that several tests share."""
+"""Weight vectors and schemes for several tests."""
 
 import hashlib
 
@@ -22,13 +22,15 @@ NAMES = [scheme.__name__ for scheme, _ in SCHEMES]
 
 
 def paper_weights(n, y, dtype=np.float64):
-    """The paper's: w_i = N(x_i; y, 1) up to a factor, x_i ~ N(0, 1)."""
+    """Return the paper's weights: w_i = N(x_i; y, 1) up to a factor, x_i ~ N(0, 1)."""
     x = default_rng(n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
 
 
 def vectors():
-    """Small weight vectors by name: random ones, zeros, one heavy particle, subnormal and huge weights."""
+    """Return small weight vectors by name: random ones, zeros, one heavy particle, subnormal and huge
+    weights.
+    """
     random = default_rng(5)
     cases = {f"random {n}": random.random(n) for n in (1, 2, 3, 17, 64)}
     cases["paper"] = paper_weights(33, 2.0)
@@ -43,9 +45,9 @@ def vectors():
 
 
 def many(n_vectors=1000):
-    """Weight vectors of 1 to 40 particles over many orders of magnitude, every other one in float32.
+    """Return weight vectors of 1 to 40 particles over many orders of magnitude, every other one in float32.
 
-    In turn as they are, a third of them zero, one of them heavy, subnormal, and huge.
+    In turn they are unchanged, a third of them zero, one of them heavy, subnormal, and huge.
     """
     random = default_rng(12)
     for v in range(n_vectors):
@@ -59,7 +61,7 @@ def many(n_vectors=1000):
 
 
 def many_logs(n_vectors=200):
-    """Log-weights of 1 to 40 particles, far from 0, a few of them -inf."""
+    """Return log-weights of 1 to 40 particles, far from 0, a few of them -inf."""
     random = default_rng(13)
     for v in range(n_vectors):
         n = 1 + v % 40

@@ -14,7 +14,9 @@ def draw(scheme, options, w, v):
 
 
 def exponentials(log_w):
-    """Weights relative to the largest, by the layer's exponential, which has the same bits on every space."""
+    """Return weights relative to the largest, by the layer's exponential, which has the same bits on every
+    space.
+    """
     return np.array([pk.exp(float(v)) for v in log_w.astype(float) - float(log_w.max())])
 
 

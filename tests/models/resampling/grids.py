@@ -1,4 +1,5 @@
-"""Likelihoods and moments of the ready models: filters on grids, sums over finite state spaces. NumPy; slow.
+"""Compute likelihoods and moments of the ready models in NumPy: filters on grids, sums over finite state
+spaces; slow.
 
 Notation as in `portable.models.resampling.ready`; NaN among observations is missing.
 """
@@ -47,13 +48,13 @@ def _poisson(k, mean):
 
 
 def _capped(mean, most):
-    """A Poisson number, of which what exceeds the most counts as the most."""
+    """Return the law of a Poisson number; the mass above the maximum is added to the maximum."""
     law = [_poisson(k, mean) for k in range(most)]
     return [*law, 1.0 - math.fsum(law)]
 
 
 def _finite(y, law, transitions, n_substeps, rho, report=_poisson) -> Moments:
-    """Sum over all states; law of (state, new cases), the last component of `means` is that of the
+    """Sum over all states; `law` is that of (state, new cases), the last component of `means` is that of the
     infected; `report` is the probability of an observation of a given mean."""
     total, means = 0.0, []
     for t, value in enumerate(y):
@@ -152,8 +153,8 @@ def prey_on_a_grid(y, params, prey, predators, duration, most) -> Moments:
     """Return the likelihood of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the
     exponential of its generator; means are the prey's.
 
-    Wants SciPy. What would leave the grid is lost, so that the likelihood is a lower bound, close where that
-    is rare.
+    Requires SciPy. Paths that leave the grid are lost, so that the likelihood is a lower bound, close if they
+    are rare.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.linalg import expm_multiply

@@ -1,5 +1,5 @@
-"""Codes 5 to 8 of Murray, Lee and Jacob as they stand, in single precision: peers of the study, not schemes
-to use.
+"""Codes 5 to 8 of Murray, Lee and Jacob as printed, in single precision: peers of the study, not schemes to
+use.
 
 From some hundred thousand weights on their prefix sums W, and N W_i / W_N + u, keep too few digits:
 offspring are biased. `portable.models.resampling.schemes` draws the same distributions from sums of whole
@@ -20,19 +20,19 @@ from portable import random
 
 @pk.kernel
 def itself(k, r, w):
-    """Return the number that a scan adds up."""
+    """Return the element that a scan adds."""
     return w[r, k]
 
 
 @pk.function
 def step_of(r, first):
-    """The step of a row's random numbers."""
+    """Return the step of a row's random numbers."""
     return pk.uint64(first + r) << pk.uint64(32)
 
 
 @pk.kernel
 def draw_multinomial(r, k, seed, first, sums, offspring):
-    """Code 5: draw k of row r, by bisection."""
+    """Run code 5: draw k of row r, by bisection."""
     n = sums.shape[1]
     u = random.uniform32(seed, k, step_of(r, first)) * sums[r, n - 1]
     low, high = 0, n - 1
@@ -47,7 +47,7 @@ def draw_multinomial(r, k, seed, first, sums, offspring):
 
 @pk.kernel(packed=False)
 def draw_sorted(r, seed, first, sums, offspring):
-    """Code 6: all draws of a row in falling order, by one index. Its W is exclusive: `sums` of the place
+    """Run code 6: all draws of a row in falling order, by one index. Its W is exclusive: `sums` of the place
     before."""
     n = sums.shape[1]
     log_max, j = pk.float32(0.0), n - 1
@@ -62,7 +62,7 @@ def draw_sorted(r, seed, first, sums, offspring):
 
 @pk.kernel
 def place_stratified(r, i, seed, first, sums, cumulative):
-    """Code 7: cumulative offspring of particle i of row r."""
+    """Run code 7: cumulative offspring of particle i of row r."""
     n = sums.shape[1]
     place = pk.float32(n) * sums[r, i] / sums[r, n - 1]
     stratum = min(n - 1, int(place))
@@ -71,7 +71,7 @@ def place_stratified(r, i, seed, first, sums, cumulative):
 
 @pk.kernel
 def place_systematic(r, i, seed, first, sums, cumulative):
-    """Code 8: the same with one number for all strata."""
+    """Run code 8: the same with one number for all strata."""
     n = sums.shape[1]
     place = pk.float32(n) * sums[r, i] / sums[r, n - 1]
     cumulative[r, i] = min(n, int(place + random.uniform32(seed, 0, step_of(r, first))))
@@ -79,7 +79,7 @@ def place_systematic(r, i, seed, first, sums, cumulative):
 
 def _peer(kernel, linear, by_rows=False, cumulative=False):
     def offspring(weights, seed, step=0, space=None):
-        """Offspring of each row of weights; rows have steps of their own.
+        """Return offspring of each row of weights; rows have separate steps.
 
         Parameters
         ----------

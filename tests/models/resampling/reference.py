@@ -1,4 +1,4 @@
-"""The schemes in plain Python: whole numbers of any size and exact fractions, draw after draw. For tests;
+"""Run the schemes in plain Python: whole numbers of any size and exact fractions, draw after draw. For tests;
 slow."""
 
 import math
@@ -13,7 +13,7 @@ from portable import random
 
 
 def quantised(weights, n_draws):
-    """q, a list of whole numbers."""
+    """Return q, a list of whole numbers."""
     largest = math.frexp(max(float(w) for w in weights))[1]
     bits = min(51, 62 - math.ceil(math.log2(max(len(weights), n_draws))))
     return [round(math.ldexp(float(w), bits - largest)) for w in weights]
@@ -40,7 +40,7 @@ def systematic(weights, n_draws, seed, draw):
 
 
 def _expanded(cumulative):
-    """Ancestors of cumulative offspring."""
+    """Return the ancestors of cumulative offspring."""
     return [i for i, (low, high) in enumerate(zip([0, *cumulative], cumulative)) for _ in range(high - low)]
 
 
@@ -117,7 +117,7 @@ def ssp(weights, n_draws, seed, draw):
 
 
 def _meet(items, total, offspring, seed, draw):
-    """The fraction that is left of several after pairs met, one after another."""
+    """Return the fraction that is left of several after pairs met, one after another."""
     held, part = 0, 0
     for item, other in items:
         u, both = float(random.uniform(seed, item, draw)), part + other
@@ -179,7 +179,7 @@ def killing(weights, n_draws, seed, draw):
 
 
 def permute(ancestors):
-    """Code 9, serial: draws that lose their own slot move on, in order of the lowest number."""
+    """Run code 9, serial: draws that lose their own slot move on, in order of the lowest number."""
     owner = {}
     for k, a in enumerate(ancestors):
         owner.setdefault(a, k)

@@ -1,4 +1,4 @@
-"""Wrong calls: the exception's type and the words of its message."""
+"""Test wrong calls: the exception's type and the words of its message."""
 
 import numpy as np
 import pytest
@@ -131,7 +131,7 @@ def test_options(scheme, given, error, message):
 
 
 def test_more_particles_than_int32_counts():
-    """One number seen 2^31 times: nothing is computed of it."""
+    """A view repeats one number 2^31 times; no computation runs on it."""
     for given in (
         {"weights": np.broadcast_to(1.0, (2**31,))},
         {"log_weights": np.broadcast_to(0.0, (2, 2**31))},
@@ -163,7 +163,7 @@ def test_conversions(space):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_rows_of_no_use_may_count_as_equal(space, scheme, options):
-    """on_degenerate='uniform': such a row is resampled as equal weights are, others as without it."""
+    """With on_degenerate='uniform' such a row is resampled like equal weights, other rows as without it."""
     w = np.array([[0.0] * 3, W])
     got = scheme(w, seed=1, on_degenerate="uniform", space=space, **options)
     np.testing.assert_array_equal(got, scheme(np.array([[1.0] * 3, W]), seed=1, space=space, **options))

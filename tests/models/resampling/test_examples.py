@@ -1,5 +1,5 @@
-"""The examples of docs/examples/resampling check themselves on every space; the study's command writes what
-it says."""
+"""Run the examples of docs/examples/resampling, which check themselves on every space, and the study's
+command with its output."""
 
 import json
 import runpy
@@ -32,7 +32,7 @@ QUICK = ["experiment", "--space", "serial", "--quick", "--runs", "2", "--out"]
 
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory):
-    """The folder of a small study that was run where matplotlib is absent."""
+    """Return the folder of a small study that was run without matplotlib."""
     folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda name: None)
@@ -45,7 +45,7 @@ def cells_of(folder):
 
 
 def test_the_study(studied, capsys):
-    """Kept results are not computed again: the figures are all that is added."""
+    """Stored results are not computed again: only the figures are added."""
     assert not list(studied.glob("figure*"))
     cells = cells_of(studied)
     assert {cell["scheme"] for cell in cells} == set(SCHEMES) and {cell["n"] for cell in cells} == {
@@ -62,7 +62,7 @@ def test_the_study(studied, capsys):
 
 
 def test_figures_of_two_machines(studied, tmp_path, capsys):
-    """From studies that were run elsewhere, one of them on a GPU."""
+    """The studies were run elsewhere, one of them on a GPU."""
     pytest.importorskip("matplotlib")
     cells = cells_of(studied)
     (tmp_path / "theirs.json").write_text(

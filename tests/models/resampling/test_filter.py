@@ -1,5 +1,5 @@
-"""The particle filter against the Kalman filter, and what it promises about seeds, rows, memory and wrong
-calls.
+"""Compare the particle filter with the Kalman filter, and test its properties of seeds, rows, memory and
+wrong calls.
 
 Model: x_0 ~ N(0, s^2 / (1 - phi^2)), x_t = phi x_(t-1) + s e_t, y_t = x_t + tau d_t, with standard normal e
 and d.
@@ -50,7 +50,7 @@ def observations(n_steps, rng):
 
 
 def kalman(y, params=PARAMS):
-    """Log-likelihood, filtered means and variances."""
+    """Return log-likelihood, filtered means and variances."""
     phi, s, tau = params
     mean, var, total, means, variances = 0.0, s * s / (1 - phi * phi), 0.0, [], []
     for t, value in enumerate(y):
@@ -79,7 +79,9 @@ def model(space, **options):
     "options", [{}, {"in_place": True}, {"threshold": 1.0, "method": "residual"}], ids=str
 )
 def test_the_linear_gaussian_filter_is_kalmans(space, options):
-    """Over 16 filters at once: means within five standard errors of Kalman's, seen between the filters."""
+    """Run 16 filters at once: means are within five standard errors of Kalman's, estimated between the
+    filters.
+    """
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     found = model(space, **options).run(Y, 4000, params=np.tile(PARAMS, (16, 1)), seed=5)
@@ -102,7 +104,8 @@ def test_the_likelihood_is_unbiased(space):
 
 
 def test_filters_have_parameters_of_their_own(space):
-    """Several filters at once: the first is the filter that runs alone, to the last bit of its states."""
+    """The first filter of several has the same results as in a separate run, to the last bit of its
+    states."""
     n = 30 if space == "checked" else 3000
     y = Y[:4]
     params = np.array([PARAMS, [0.2, 1.0, 0.5]])
@@ -113,13 +116,13 @@ def test_filters_have_parameters_of_their_own(space):
         and one.means.shape == (4, 1)
         and both.means.shape == (4, 1, 2)
     )
-    if space != "checked":  # within what 3,000 particles leave, seen to be below 0.1 for such parameters
+    if space != "checked":  # the error of 3,000 particles, measured to be below 0.1 for such parameters
         assert_allclose(both.log_likelihood, [kalman(y, p)[0] for p in params], atol=0.15)
 
 
 def test_the_same_on_every_space(space):
-    """The bits of the serial space for any number of threads; elsewhere logarithms may be those of plain
-    Python."""
+    """The bits are those of the serial space for any number of threads; elsewhere logarithms may be those of
+    plain Python."""
     n, y = (20, Y[:3]) if space == "checked" else (5000, Y)
     for dtype in (np.float64, np.float32):
         here, serial = (
@@ -146,8 +149,8 @@ def test_in_place_has_the_same_law():
 
 
 def test_trajectories_follow_their_ancestors(space):
-    """Ends are particles of the last step, and each path is one through kept states; Kalman's smoother at the
-    end."""
+    """Ends are particles of the last step, and each path goes through stored states; the end has Kalman's
+    smoothed mean."""
     n, y = (30, Y[:4]) if space == "checked" else (4000, Y)
     found = model(space, threshold=1.0).run(y, n, params=PARAMS, seed=8, keep=True)
     paths = found.trajectories(50, seed=1)
@@ -199,20 +202,20 @@ def gives_nothing(t, state, y, params):
 
 @pk.function
 def logarithm_of_zero(t, state, y, params):
-    """-inf in a kernel, a ValueError in plain Python."""
+    """Compute -inf in a kernel; plain Python raises ValueError."""
     return math.log(abs(state[0]) * (0.0 if t == 0 and params[0] > 0.0 else 1.0))
 
 
 @pk.function
 def dies_where_told(t, state, y, params):
-    """-inf for every particle of a filter at the step that its fourth parameter tells."""
+    """Return -inf for every particle of a filter at the step given by its fourth parameter."""
     weight = log_weight(t, state, y, params)
     return -math.inf if t == params[3] else weight
 
 
 @pytest.mark.parametrize("n", [40, 5000], ids=["rows", "steps"])
 def test_a_filter_that_dies_is_told_alone(space, n):
-    """Its log-likelihood is -inf and it says when it died; the others are as they would be without it."""
+    """Its log-likelihood is -inf and it reports the step at which it died; other filters are not affected."""
     if space == "checked" and n > 1000:
         pytest.skip("plain Python is for small sizes")
     y, params = Y[:5], np.array([[*PARAMS, -1.0], [*PARAMS, 2.0], [*PARAMS, -1.0]])
@@ -237,7 +240,8 @@ def with_gaps(y, missing):
 @pytest.mark.parametrize("n", [200, 5000], ids=["rows", "steps"])
 @pytest.mark.parametrize("missing", [[3, 4, 11], [0, 19]], ids=str)
 def test_missing_observations_are_left_out(space, n, missing):
-    """The likelihood is unbiased against Kalman's, which skips them too, within five standard errors."""
+    """The likelihood is unbiased compared with Kalman's, which omits them too, within five standard
+    errors."""
     y = with_gaps(Y, missing)
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
@@ -252,7 +256,7 @@ def test_missing_observations_are_left_out(space, n, missing):
 
 @pk.function
 def two_values(t, state, y, params):
-    """The same state seen twice; either may be missing."""
+    """Observe the same state twice; either value may be missing."""
     weight = 0.0
     for d in range(2):
         if not pk.isnan(y[d]):
@@ -261,7 +265,7 @@ def two_values(t, state, y, params):
 
 
 def test_observations_missing_in_part(space):
-    """Left to the model: of two values, one missing, the other counts as it does alone."""
+    """The model decides: if one of two values is missing, the other counts as by itself."""
     n, y = 30, Y[:6]
     both = np.stack([with_gaps(y, [1, 3]), with_gaps(y, [0, 2, 3, 4, 5])], axis=1)
     found = ParticleFilter(initial, propagate, two_values, space=space).run(both, n, params=PARAMS, seed=3)
@@ -271,7 +275,7 @@ def test_observations_missing_in_part(space):
 
 @pk.function
 def over_gaps(t, state, seed, stream, draw, params):
-    """An AR(1) process over params[3] steps of time at once."""
+    """Propagate an AR(1) process over params[3] steps of time at once."""
     a = params[0] ** params[3]
     return (
         a * state[0]
@@ -282,7 +286,8 @@ def over_gaps(t, state, seed, stream, draw, params):
 
 
 def test_irregular_observations(space):
-    """Times as inputs: the likelihood is that of a regular series in which the steps between are missing."""
+    """With times as inputs the likelihood is that of a regular series in which the steps between are
+    missing."""
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     seen = np.array([0, 1, 5, 6, 9, 15, 19])
@@ -299,7 +304,7 @@ def test_irregular_observations(space):
 
 @pk.function
 def toward_y(t, state, y, seed, stream, draw, params):
-    """The best guide of the model: p(x_t | x_(t-1), y_t)."""
+    """Draw from the best guide of the model: p(x_t | x_(t-1), y_t)."""
     s2, tau2 = params[1] * params[1], params[2] * params[2]
     mean = (params[0] * state[0] * tau2 + y[0] * s2) / (s2 + tau2)
     return (mean + math.sqrt(s2 * tau2 / (s2 + tau2)) * pk.random.normal(seed, stream, draw),)
@@ -315,7 +320,8 @@ def over_guide(t, state, moved, y, params):
 
 @pytest.mark.parametrize("n", [200, 5000], ids=["rows", "steps"])
 def test_a_guided_filter_is_unbiased_and_better(space, n):
-    """Against Kalman's, with a gap; its log-likelihood varies less than the bootstrap filter's."""
+    """Compared with Kalman's, with a gap; the log-likelihood varies less than that of the bootstrap
+    filter."""
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     y, params = with_gaps(Y, [7]), np.tile([*PARAMS[:2], 0.2], (200, 1))
@@ -329,8 +335,8 @@ def test_a_guided_filter_is_unbiased_and_better(space, n):
 
 
 def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
-    """A team that takes a row through all steps does what the kernels of each step do, to the last bit; means
-    to rounding."""
+    """A team that processes a row through all steps computes the same as the kernels of each step, to the
+    last bit; means agree to rounding."""
     n, y = (30, Y[:4]) if space == "checked" else (1500, with_gaps(Y, [5, 6]))
     options = {"params": np.array([PARAMS, [0.2, 1.0, 0.5]]), "seed": 9, "keep": True}
     for dtype, threshold in ((np.float64, 0.5), (np.float32, 1.0)):
@@ -350,8 +356,8 @@ def test_rows_and_steps_are_the_same_filter(space, monkeypatch):
 @pytest.mark.parametrize("method", ["systematic", "stratified", "multinomial"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_resampling_from_log_weights_is_that_from_weights(space, method, dtype, monkeypatch):
-    """Weights are stored for variances alone. At one observation a particle has all of the weight, so that
-    whole stretches of ancestors are its own; the second row dies there, and resamples from equal weights."""
+    """Weights are stored only for variances. At one observation one particle has all of the weight, so that
+    whole stretches of ancestors are equal; the second row dies there, and resamples from equal weights."""
     monkeypatch.setattr(row_kernels, "MOST", 0)
     n = 30 if space == "checked" else 3 * LONG + 5
     y = np.array([Y[0], Y[1], 40.0, Y[3], Y[4]])
@@ -390,7 +396,9 @@ def powers(t, state, params):
 
 @pytest.mark.parametrize("n", [50, 5000], ids=["rows", "steps"])
 def test_variances_quantiles_and_moments(space, n):
-    """Against NumPy, from the states and weights of every step; quantiles are states, so they are equal."""
+    """Compare with NumPy, from the states and weights of every step; quantiles are states, and therefore
+    equal.
+    """
     if space == "checked" and n > 1000:
         pytest.skip("plain Python is for small sizes")
     y, levels = Y[:3], (0.05, 0.5, 0.975)
@@ -422,7 +430,7 @@ def test_variances_quantiles_and_moments(space, n):
 
 
 def test_what_was_found_can_be_pickled(space):
-    """With the same numbers and the same paths, wherever it is opened."""
+    """The loaded object has the same numbers and the same paths."""
     found = model(space).run(Y[:4], 30, params=PARAMS, seed=1, keep=True)
     again = pickle.loads(pickle.dumps(found))
     assert again.log_likelihood == found.log_likelihood
@@ -498,8 +506,8 @@ def test_wrong_filters(given, error, message):
 
 
 def test_what_a_call_does_once(monkeypatch):
-    """A model's functions are called in plain Python for the first run of its kind, and a bar that nobody
-    asked for starts no thread."""
+    """A model's functions are called in plain Python only for the first run of its kind, and without a
+    progress bar no thread is started."""
     calls, started, tried = [], [], ParticleFilter._tried
     monkeypatch.setattr(
         ParticleFilter, "_tried", lambda self, *args: calls.append(args) or tried(self, *args)
@@ -529,8 +537,9 @@ def misled(t, state, y, params):
 @pytest.mark.parametrize("ahead", [expected, misled], ids=["expected", "misled"])
 @pytest.mark.parametrize("threshold", [0.5, 1.0])
 def test_auxiliary_filters_are_unbiased(space, ahead, threshold):
-    """The mean of p(y) over Kalman's, within five standard errors, whatever is expected; with a guide the
-    right expectation halves the deviation of the log-likelihood; online filters are the same."""
+    """The mean of p(y) over Kalman's is within five standard errors of 1, whatever the expectation function;
+    with a guide the right expectation halves the deviation of the log-likelihood; online filters are the
+    same."""
     model = ready.linear_gaussian
     params = model.params(phi=0.9, sigma=0.5, tau=0.2)
     y = model.simulate(params, 8, seed=11, space="serial")[1][:, 0]

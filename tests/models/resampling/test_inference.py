@@ -1,7 +1,7 @@
-"""PMMH and particle Gibbs against an exact posterior on a grid, and what they promise: the same draws
-everywhere, checkpoints, messages.
+"""Compare PMMH and particle Gibbs with an exact posterior on a grid, and test their properties: the same
+draws everywhere, checkpoints, messages.
 
-Rank calibration over 200 data sets is `python -m portable.models.resampling calibrate`; here its quick form
+`python -m portable.models.resampling calibrate` computes the ranks of 200 data sets; here its quick form
 runs.
 """
 
@@ -38,7 +38,7 @@ SHORT = {"priors": PRIORS, "fixed": FIXED, "n_chains": 3, "n_draws": 6, "n_warmu
 
 @pytest.fixture(scope="module")
 def posterior_on_a_grid():
-    """Means and sds of phi and sigma, by sums over a grid with Kalman's likelihood."""
+    """Return means and sds of phi and sigma, by sums over a grid with Kalman's likelihood."""
     phi, sigma = np.linspace(-0.99, 0.99, 40), np.linspace(0.02, 2.2, 40)
     logs = np.array([[exact.kalman(Y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
     w = np.exp(logs - logs.max())
@@ -58,8 +58,8 @@ def posterior_on_a_grid():
     ids=["PMMH", "correlated", "guided", "Gibbs"],
 )
 def test_draws_are_of_the_exact_posterior(sample, options, posterior_on_a_grid):
-    """Means of 32 chains within five standard errors seen between them; sds within a quarter, which 1,000
-    effective draws allow."""
+    """Means of 32 chains are within five standard errors estimated between them; sds within a quarter, which
+    1,000 effective draws allow."""
     found = sample(
         LG, Y, priors=PRIORS, fixed=FIXED, n_chains=32, n_warmup=100, seed=1, space="threads", **options
     )
@@ -75,8 +75,8 @@ def test_draws_are_of_the_exact_posterior(sample, options, posterior_on_a_grid):
 
 @pytest.mark.parametrize("sample", [sample_pmmh, sample_gibbs])
 def test_the_same_draws_on_every_space(space, sample):
-    """Bits of the serial space; plain Python may round a logarithm otherwise, by which no step of so few is
-    decided."""
+    """The bits are those of the serial space; plain Python may round a logarithm differently, which does not
+    change any of so few decisions."""
     few = {"n_draws": 2, "n_warmup": 1, "n_chains": 2} if space == "checked" else {}
     y, n = (Y[:3], 4) if space == "checked" else (Y, 50)
     here, serial = (sample(LG, y, n, **SHORT | few, space=name) for name in (space, "serial"))
@@ -90,7 +90,9 @@ def test_the_same_draws_on_every_space(space, sample):
 
 @pytest.mark.parametrize("sample", [sample_pmmh, sample_gibbs])
 def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
-    """After an interruption, and to more draws than were asked for at first; another seed's is refused."""
+    """Continue after an interruption, and to more draws than at first; a checkpoint of another seed is
+    refused.
+    """
     whole = sample(LG, Y, 20, **SHORT, space="serial")
     steps = []
 
@@ -125,7 +127,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
 
 
 def test_correlated_estimates():
-    """A proposal nearby that renews one part of ten changes the estimate far less than one that renews
+    """A nearby proposal that renews one part of ten changes the estimate far less than one that renews
     all."""
     model = LG.filter(ordered=True, space="serial")
     known = Priors(LG.parameters, PRIORS, FIXED)
@@ -199,8 +201,8 @@ def test_what_is_told_of_draws(tmp_path):
     ids=lambda prior: prior.text,
 )
 def test_priors(prior):
-    """Densities integrate to 1, draws have their mean, and coordinates go there and back with the volume's
-    derivative."""
+    """Densities integrate to 1, draws have their mean, and the transformation to coordinates is inverted,
+    with the derivative of the volume."""
     v = np.linspace(max(prior.low, -8.0), min(prior.high, 12.0), 400_001)[1:-1]
     density = np.exp(prior.log_density(v))
     step = v[1] - v[0]
@@ -265,7 +267,7 @@ def test_what_a_sampler_wants_of_a_model():
 
 
 def test_rows_that_are_long(posterior_on_a_grid):
-    """PMMH over filters of more particles than one team takes: chains differ."""
+    """Run PMMH over filters of more particles than one team can process: chains differ."""
     found = sample_pmmh(LG, Y, 5000, **SHORT | {"n_draws": 3, "n_warmup": 0}, space="threads")
     assert len(np.unique(found.log_likelihood)) > 1
 
@@ -280,7 +282,7 @@ def test_the_command(capsys, monkeypatch):
 
 @pytest.mark.parametrize("method", ["pmmh", "gibbs"])
 def test_chains_of_a_calibration_go_on_where_they_are_too_short(monkeypatch, method):
-    """Each time to twice as many draws, of which the first are those of the time before."""
+    """They are extended to twice as many draws each time, beginning with the existing draws."""
     seen, lengths = [], iter([0.0, 19.0, 20.0])
 
     def measured(found):

@@ -1,5 +1,5 @@
-"""Iterated filtering against the maximum of an exact likelihood, on three models whose truth is known; what
-it promises: the same ends everywhere, checkpoints, messages."""
+"""Compare iterated filtering with the maximum of an exact likelihood, on three models with known parameters,
+and test its properties: the same results everywhere, checkpoints, messages."""
 
 import functools
 import math
@@ -46,8 +46,8 @@ def volatility(mu, sigma):
     ids=["three parameters", "two parameters", "volatility"],
 )
 def test_the_maximum_and_its_error(model, y, likelihood, known, fixed, name, grid):
-    """The exact likelihood of the best search within 1.5 of the largest one; the profile's maximum within two
-    standard errors of the truth, and these within a third of the exact profile's."""
+    """The exact likelihood of the best search is within 1.5 of the largest one; the profile's maximum is
+    within two standard errors of the truth, and these errors are within a third of the exact profile's."""
     start = {"phi": 0.8, "sigma": 0.5, "tau": 0.7, "mu": -0.5}
     how = {"method": "Nelder-Mead", "options": {"fatol": 0.01, "xatol": 0.01}}
     truth = optimize.minimize(lambda p: -likelihood(*p), [start[n] for n in known], **how)
@@ -68,7 +68,9 @@ def test_the_maximum_and_its_error(model, y, likelihood, known, fixed, name, gri
 
 
 def test_the_same_ends_on_every_space(space):
-    """Bits of the serial space, and of spaces side by side; plain Python may round a logarithm otherwise."""
+    """The bits are those of the serial space, and of several spaces at once; plain Python may round a
+    logarithm differently.
+    """
     few = {"n_chains": 2, "n_iterations": 1} if space == "checked" else {}
     sample = functools.partial(maximise, LG, Y[:3], 4, **SHORT | few) if space == "checked" else short
     here, serial = sample(space=space), sample(space="serial")
@@ -106,7 +108,7 @@ def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
 
 
 def test_parameters_of_the_initial_state_stay_after_step_0():
-    """With one particle nothing is chosen: z moves once by sd e, not at every step."""
+    """With one particle there is no selection: z moves once by sd e, not at every step."""
     moved = []
     for initial in ((), ("phi",)):
         one = {"priors": {"phi": AHEAD["phi"]}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_iterations": 1}

@@ -1,4 +1,6 @@
-"""A NaN log-weight ends its own filter alone, is counted, and the function that made it is named."""
+"""Test that a NaN log-weight ends only its filter, is counted, and that the function that returned it is
+named.
+"""
 
 import math
 
@@ -68,7 +70,7 @@ def infinite(t, state, y, params):
     return 1.0 / (params[0] - 0.2) if t > 0 else 0.0
 
 
-# functions, guides, the parameter of the row that dies, and what is named
+# functions, guides, the parameter of the row that dies, and the name in the message
 CASES = [
     ((initial, propagate, log_weight), {}, -1.0, "initial gave nan for a particle's state at step 0"),
     ((initial, propagate, log_weight), {}, 4.0, "propagate gave nan for a particle's state at step 1"),
@@ -92,7 +94,7 @@ CASES = [
 @pytest.mark.parametrize("functions, guides, bad, words", CASES, ids=[case[-1][:30] for case in CASES])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_row_dies_alone_and_its_function_is_named(functions, guides, bad, words, dtype, space):
-    """Other rows keep their bits, whether one team takes a row or all take all."""
+    """Other rows keep their bits, whether one team processes a row or all process all rows."""
     model = ParticleFilter(*functions, **guides, names=("a",), dtype=dtype, space=space)
     sizes = (9,) if space == "checked" else (40, 5000)
     for n in sizes:
@@ -117,7 +119,7 @@ def test_a_row_dies_alone_and_its_function_is_named(functions, guides, bad, word
 
 @pytest.mark.parametrize("method", SCHEMES)
 def test_every_scheme(method):
-    """With its threshold at 1 every row is resampled at every step, the dead one too."""
+    """With a threshold of 1 every row is resampled at every step, the dead one too."""
     options = {"n_steps": 5} if method in ("metropolis", "megopolis") else {}
     for in_place in (False, True):
         model = ParticleFilter(
@@ -194,7 +196,8 @@ def test_counts_survive_a_checkpoint(tmp_path):
 
 
 def test_a_model_of_which_one_row_has_no_initial_state():
-    """Functions are tried on a row that they take; where they take none, the message says why."""
+    """Functions are tried on a row for which they are valid; if there is none, the message gives the
+    reason."""
     with pytest.warns(RuntimeWarning, match="initial gave nan .* of filter 0, with phi = 2"):
         found = LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 0.5], "sigma": 0.5, "tau": 0.5})
     assert found.log_likelihood[0] == -np.inf < found.log_likelihood[1]

@@ -1,4 +1,4 @@
-"""Permutation, against plain Python."""
+"""Compare permutation with plain Python."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,9 @@ DRAWS = {
 
 @pytest.mark.parametrize("ancestors", DRAWS.values(), ids=DRAWS)
 def test_permute(space, ancestors):
-    """Condition (9): o_i > 0 implies a_i = i; offspring stay; the result is plain Python's; again is idle."""
+    """Condition (9): o_i > 0 implies a_i = i; offspring are preserved; the result is plain Python's; a second
+    call changes nothing.
+    """
     ancestors = np.asarray(ancestors)
     n = len(ancestors)
     got = resampling.permute(ancestors, space=space)

@@ -1,7 +1,8 @@
-"""SMC^2 and tempered SMC samplers against exact posteriors and evidences, and what they promise: the same
-draws everywhere, checkpoints, messages.
+"""Compare SMC^2 and tempered SMC samplers with exact posteriors and evidences, and test their properties: the
+same draws everywhere, checkpoints, messages.
 
-Ranks over 200 data sets and the evidence's bias are `python -m portable.models.resampling calibrate`.
+`python -m portable.models.resampling calibrate` computes ranks over 200 data sets and the bias of the
+evidence.
 """
 
 import functools
@@ -48,7 +49,8 @@ BOTH = pytest.mark.parametrize("sample", [smc2, smc], ids=["SMC2", "SMC"])
 
 
 def on_a_grid():
-    """Means, sds, and the log-evidence of phi and sigma, by sums over a grid with Kalman's likelihood."""
+    """Return means, sds, and the log-evidence of phi and sigma, by sums over a grid with Kalman's
+    likelihood."""
     phi, sigma = np.linspace(-0.995, 0.995, 60), np.linspace(0.02, 2.6, 60)
     logs = np.array([[exact.kalman(Y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
     w = np.exp(logs - logs.max())
@@ -64,7 +66,7 @@ def on_a_grid():
 
 
 def of_conjugates():
-    """The same of a normal mean with a normal prior, by their formulas."""
+    """Return the same of a normal mean with a normal prior, by their formulas."""
     variance = 1.0 / (1.0 / 9.0 + len(DATA) / 4.0)
     mean = variance * DATA.sum() / 4.0
     joint = 4.0 * np.eye(len(DATA)) + 9.0
@@ -76,8 +78,8 @@ def of_conjugates():
 
 @pytest.mark.parametrize("sample, truth", [(smc2, on_a_grid), (smc, of_conjugates)], ids=["SMC2", "SMC"])
 def test_draws_and_evidence_are_exact(sample, truth):
-    """Means of 40 populations and the evidence within four standard errors seen between them; sds within a
-    tenth, which 2,000 effective draws allow."""
+    """Means of 40 populations and the evidence are within four standard errors estimated between them; sds
+    within a tenth, which 2,000 effective draws allow."""
     found = sample(n_chains=40, n_draws=100, length=10, seed=1, space="threads")
     means, sds, log_evidence = truth()
     of_chains = found.draws.mean(axis=1)
@@ -90,7 +92,9 @@ def test_draws_and_evidence_are_exact(sample, truth):
 
 @BOTH
 def test_the_same_draws_on_every_space(sample, space):
-    """Bits of the serial space, and of spaces side by side; plain Python may round a logarithm otherwise."""
+    """The bits are those of the serial space, and of several spaces at once; plain Python may round a
+    logarithm differently.
+    """
     few = {"observations": Y[:3]} if sample is smc2 else {"data": DATA[:3]}
     few = few | {"n_draws": 4, "length": 2} if space == "checked" else {}
     if "observations" in few:
@@ -108,7 +112,7 @@ def test_the_same_draws_on_every_space(sample, space):
 
 
 def test_how_far_filters_go_ahead_changes_nothing(monkeypatch):
-    """Increments of filters that went on, were run ahead, or began anew are the same to the last bit."""
+    """Increments of filters that continued, were run ahead, or began again are the same to the last bit."""
     found = []
     for ahead in (1, 3, 100):
         monkeypatch.setattr(populations, "_AHEAD", ahead)

@@ -1,8 +1,8 @@
-"""Models that are ready: their filters against exact likelihoods, with missing data; simulation; densities
-and draws that agree.
+"""Test the ready models: their filters compared with exact likelihoods, with missing data; simulation;
+densities and draws that agree.
 
 Likelihood ratios to the exact value have expectation 1; each mean over filters is within five standard
-errors, seen between them (a false alarm in two million), and so are filtered means.
+errors, estimated between them (a false alarm in two million), and so are filtered means.
 """
 
 import math
@@ -86,8 +86,8 @@ def test_a_filter_is_the_exact_one(space, name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_simulated(space, name):
-    """A series a row; steps after the first go on from given states as from their own; densities are those of
-    the draws."""
+    """There is a series for each row; later steps continue from given states as from simulated ones;
+    densities are those of the draws."""
     model, params, y, _, _ = CASES[name]
     rows = 3 if space == "checked" else 50
     many = {key: np.full(rows, value) for key, value in params._asdict().items()}
@@ -137,7 +137,7 @@ def test_densities_are_those_of_draws(model, params):
 
 
 def test_densities_of_observations():
-    """Against SciPy's; of a mean of 0, and of what is no count."""
+    """Compare with SciPy's; test a mean of 0, and observations that are no counts."""
     for x, df in ((0.3, 3.5), (-40.0, 1.0), (2.0, 200.0)):
         assert ready.log_student(x, 0.1, 2.0, df) == pytest.approx(stats.t.logpdf(x, df, 0.1, 2.0), rel=1e-12)
     for count, mean, size in ((0.0, 3.0, 0.5), (7.0, 6.5, 1.7), (300.0, 250.0, 40.0)):
@@ -150,7 +150,9 @@ def test_densities_of_observations():
 
 
 def test_student_returns():
-    """Draws over exp(x / 2) have Student's distribution (p > 0.001), and the filter likes the true nu."""
+    """Draws over exp(x / 2) have Student's distribution (p > 0.001), and the filter's likelihood is highest
+    at the true nu.
+    """
     model, n = ready.student_volatility, 4000
     params = model.params(mu=-0.5, phi=0.9, sigma=0.3, nu=4.0)
     x, y = model.simulate(np.tile(params, (n, 1)), 2, seed=1, space="serial")
@@ -195,7 +197,7 @@ def diffuse(r, n_steps, params, x):
 
 
 def test_runge_kutta(space):
-    """Against SciPy's solution; twice the steps have a sixteenth of the error, about."""
+    """Compare with SciPy's solution; twice the steps have about a sixteenth of the error."""
     wanted = integrate.solve_ivp(
         lambda t, x: turn(t, x, [2.0]), (0.5, 2.5), [1.0, 0.2], rtol=1e-11, atol=1e-12
     )
@@ -210,7 +212,9 @@ def test_runge_kutta(space):
 
 
 def test_euler_maruyama(space):
-    """The moments of an Ornstein-Uhlenbeck process by the same steps, within five standard errors."""
+    """Compare with the moments of an Ornstein-Uhlenbeck process by the same steps, within five standard
+    errors.
+    """
     rows, n_steps, (rate, pull, sd) = 50 if space == "checked" else 20_000, 50, (0.7, 2.0, 0.4)
     x = pk.copy_of(np.tile([1.0, 0.0], (rows, 1)), space)
     params = pk.copy_of(np.array([rate, pull, sd]), space)

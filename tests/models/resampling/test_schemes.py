@@ -1,4 +1,6 @@
-"""Ancestors against plain Python, and the same on every space for weights of equal value."""
+"""Compare ancestors with plain Python, and test that they are the same on every space for weights of equal
+value.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -33,7 +35,7 @@ GOLDEN = {
 
 @pytest.fixture(params=[schemes.SHORT, 0], ids=["in one launch", "by tiles"])
 def short(request, monkeypatch):
-    """The longest row that one launch takes: what is short comes to the same by the launches of long rows."""
+    """Run also with the kernels for long rows: short rows give the same results with these."""
     monkeypatch.setattr(schemes, "SHORT", request.param)
 
 
@@ -42,7 +44,7 @@ def short(request, monkeypatch):
 def test_ancestors_are_those_of_plain_python(space, scheme, options):
     for name, w in vectors().items():
         if space == "checked" and name not in ("random 17", "zeros", "one heavy"):
-            continue  # plain Python is for few vectors
+            continue  # plain Python is too slow for many vectors
         for n_ancestors in (
             [len(w)] if scheme is resampling.killing else [len(w)] if space == "checked" else [len(w), 1, 170]
         ):
@@ -66,7 +68,7 @@ def test_golden_hashes(space, scheme, options):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_only_the_values_of_weights_count(space, scheme, options):
-    """float32 and float64, arrays, views, lists and powers of two: the same ancestors."""
+    """Use float32 and float64, arrays, views, lists and powers of two: the same ancestors."""
     w = vectors()["float32"]
     wanted = scheme(w, seed=1, space=space, **options)
     view = scheme(pk.copy_of(w, space), seed=1, space=space, **options)
@@ -82,7 +84,7 @@ def test_only_the_values_of_weights_count(space, scheme, options):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_log_weights(space, scheme, options):
-    """Weights 2^-k: their logarithms are no whole numbers, yet the ancestors are those of the
+    """For weights 2^-k the logarithms are no whole numbers, yet the ancestors are those of the
     exponentials."""
     log_w = np.log(2.0) * -np.arange(12.0)[::-1] - 3000.0
     log_w[2] = -np.inf
@@ -109,8 +111,8 @@ def test_large_vectors_have_the_same_ancestors_for_any_number_of_threads(scheme,
 
 @pytest.mark.parametrize("n_ancestors", [2**18, 2**20 + 1])
 def test_systematic_offspring_are_exact(space, n_ancestors):
-    """Several cumulative offspring of 2^18 weights are so near to a whole number that only products of
-    whole numbers tell their side. Here these have as many bits as they need."""
+    """Some cumulative offspring of 2^18 weights are so near to a whole number that only products of whole
+    numbers decide on which side they are. Here the products have as many bits as that requires."""
     n = 2**8 if space == "checked" else 2**18
     w = default_rng(5).random(n)
     got = resampling.systematic(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space)
@@ -124,7 +126,7 @@ def test_systematic_offspring_are_exact(space, n_ancestors):
 
 
 def test_calls_of_two_threads_do_not_share_scratch():
-    """Nor do calls of different sizes in one thread."""
+    """Calls of different sizes in one thread do not share it either."""
     weights = [default_rng(n).random(n) for n in (900, 901, 5000)]
 
     def draws(order):
@@ -138,12 +140,12 @@ def test_calls_of_two_threads_do_not_share_scratch():
 
 @pytest.mark.parametrize("name", NAMES[:5])
 def test_weights_of_any_form_have_the_ancestors_of_their_values(space, name):
-    """Whole numbers, strided and of another byte order, lists; one form after the other."""
+    """Use whole numbers, strided arrays and other byte orders, lists; one form after the other."""
     (scheme, options), w = SCHEMES[NAMES.index(name)], default_rng(3).integers(0, 100, 40)
     wanted = scheme(w.astype(np.float64), seed=5, space=space, **options)
     strided = np.repeat(w.astype(np.float32), 3)[::3]
     forms = (w, w.astype(np.int8), strided, w.astype(">f8"), w.astype(np.float16), w.tolist())
-    for given in forms[NAMES.index(name) % 3 :: 3]:  # schemes take turns: they are read by one kernel
+    for given in forms[NAMES.index(name) % 3 :: 3]:  # schemes take turns: one kernel reads weights for all
         assert_array_equal(scheme(given, seed=5, space=space, **options), wanted)
     rows = scheme(np.stack([w, w]), seed=5, space=space, **options)
     assert_array_equal(rows[0], wanted)
@@ -159,7 +161,7 @@ def test_seeds_and_steps_may_be_as_large_as_they_are_told(space):
 
 @pytest.mark.parametrize("output", ["ancestors", "offspring", "cumulative"])
 def test_results_are_the_callers(space, output):
-    """A later call does not overwrite them, for all the scratch that calls share."""
+    """A later call does not overwrite them, although calls share scratch."""
     first, again = (default_rng(n).random(20) for n in (0, 1))
     found = resampling.systematic(first, seed=1, output=output, space=space)
     kept = found.copy()
@@ -171,7 +173,7 @@ def test_results_are_the_callers(space, output):
 @pytest.mark.parametrize("scheme, options", SCHEMES[:5], ids=NAMES[:5])
 @pytest.mark.parametrize("n, n_ancestors", [(2048, 2048), (2048, 1), (1, 2048), (2047, 700), (129, 2048)])
 def test_rows_that_one_launch_takes_have_the_ancestors_of_tiles(monkeypatch, scheme, options, n, n_ancestors):
-    """At the longest such row too; residual with nothing left to draw among them."""
+    """Test the longest such row, too, and residual resampling without remaining draws."""
     w = default_rng(n).random((3, n)) ** 8
     w[1], w[2, 0] = 1.0, n
     log_w = np.log(w).astype(np.float32)
@@ -184,7 +186,7 @@ def test_rows_that_one_launch_takes_have_the_ancestors_of_tiles(monkeypatch, sch
 
 @pytest.mark.parametrize("heavy", [3_000, 30_000])
 def test_heavy_particles_are_written_by_many(space, heavy):
-    """Particles with hundreds, thousands and most of the draws, against NumPy's expansion of the
+    """Particles with hundreds, thousands and most of the draws are compared with NumPy's expansion of the
     offspring."""
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
@@ -201,8 +203,8 @@ def test_heavy_particles_are_written_by_many(space, heavy):
 
 @pytest.mark.parametrize("scheme, options", SCHEMES, ids=NAMES)
 def test_rows_are_filters_of_their_own(space, scheme, options):
-    """The first row draws what it would alone; equal rows draw different numbers; outputs agree with one
-    another."""
+    """The first row has the draws of a separate call; equal rows draw different numbers; outputs agree with
+    one another."""
     w = np.tile(vectors()["random 17" if space == "checked" else "random 64"], (2, 1))
     a = scheme(w, seed=6, space=space, **options)
     assert_array_equal(a[0], scheme(w[0], seed=6, space=space, **options))

@@ -1,5 +1,5 @@
-"""Smoothing against Rauch, Tung and Striebel's, with missing data; online filtering against a run of all
-observations at once."""
+"""Compare smoothing with that of Rauch, Tung and Striebel, with missing data, and online filtering with a run
+of all observations at once."""
 
 import math
 
@@ -20,12 +20,12 @@ RUNS = 40
 
 @pytest.fixture(scope="module")
 def kept():
-    """RUNS filters, of which particles are kept."""
+    """Run RUNS filters that store particles."""
     return LG.filter(space="threads").run(Y, 600, params=np.tile(P, (RUNS, 1)), seed=1, keep=True)
 
 
 def assert_is_smoothed(means, error):
-    """Within five standard errors seen between runs, and 1 / n for the bias of a ratio."""
+    """Compare within five standard errors estimated between runs, plus 1 / n for the bias of a ratio."""
     assert (np.abs(means - exact.smoothed(Y, P).means) <= 5 * error + 1 / 600).all()
 
 
@@ -34,7 +34,7 @@ BOUND = -math.log(P.sigma * math.sqrt(2 * math.pi))
 
 @pytest.mark.parametrize("options", [{}, {"bound": BOUND}, {"bound": BOUND + 3.0, "most": 2}])
 def test_backward_paths(kept, options):
-    """Also by rejection, and where it gives up nearly always."""
+    """Test also rejection sampling, with a limit that it nearly always exceeds."""
     paths = backward_paths(LG, kept, 40, seed=2, **options)
     assert paths.shape == (30, 1, RUNS, 40)
     means = paths[:, 0].mean(axis=-1)
@@ -44,7 +44,7 @@ def test_backward_paths(kept, options):
     a, b = (
         paths[14, 0].ravel(),
         paths[15, 0].ravel(),
-    )  # neighbours are of one path: their correlation is that of the smoother
+    )  # neighbours belong to one path: their correlation is that of the smoother
     assert np.corrcoef(a, b)[0, 1] > 0.3
 
 
@@ -63,7 +63,7 @@ def test_genealogy(kept):
 
 
 def test_smoothing_on_every_space(space):
-    """Paths have the bits of the serial space; a filter that died has none; one filter has no axis of
+    """Paths have the bits of the serial space; a filter that died has none; a single filter has no axis of
     filters."""
     n, y = (6, Y[:3]) if space == "checked" else (300, Y)
     here, serial = (
@@ -109,7 +109,7 @@ def test_wrong_smoothing():
     ids=["rows", "steps", "in place", "residual", "lagged"],
 )
 def test_online_is_the_run(space, model, params, n, options, tmp_path):
-    """Step by step, put aside in the middle and taken up again: the same numbers."""
+    """Process step by step, store in the middle and resume: the same numbers."""
     if space == "checked" and n > 1000:
         pytest.skip("plain Python is for small sizes")
     n, y = (6, Y[:3]) if space == "checked" else (n, Y[:6])

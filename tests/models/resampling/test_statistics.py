@@ -1,5 +1,5 @@
-"""Expectations, bounds and variances with known answers. Fixed seeds; five standard errors: false alarm 6e-7
-each."""
+"""Test expectations, bounds and variances with known values. Fixed seeds; five standard errors: false alarm
+6e-7 each."""
 
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ UNBIASED_NAMES = [scheme.__name__ for scheme, _ in UNBIASED]
 
 
 def offspring(scheme, w, n_runs, **options):
-    """Offspring of n_runs independent draws, the rows of one call: shape (n_runs, n)."""
+    """Return offspring of n_runs independent draws, the rows of one call: shape (n_runs, n)."""
     return scheme(np.tile(w, (n_runs, 1)), seed=77, output="offspring", **options)
 
 
@@ -33,7 +33,7 @@ AT_STEP = spreading.SYSTEMATIC._replace(begin_row=start_is_step)
 
 
 def draws_from(w, starts, space):
-    """Systematic ancestors for each of the starts; `starts` is a function of Q."""
+    """Return systematic ancestors for each of the starts; `starts` is a function of Q."""
     with pk.use(space):
         weights, ancestors = Weights(w, None), pk.empty((1, len(w)), np.int64)
         tables = Tables(weights.values, False, len(w))
@@ -45,7 +45,7 @@ def draws_from(w, starts, space):
 
 
 def mean_over_starts(w, n_runs, space):
-    """The mean of systematic offspring over the starts (r + 1/2) Q / R."""
+    """Return the mean of systematic offspring over the starts (r + 1/2) Q / R."""
     drawn = draws_from(w, lambda total: [(2 * r + 1) * total // (2 * n_runs) for r in range(n_runs)], space)
     mean = sum(np.bincount(ancestors, minlength=len(w)) for ancestors in drawn) / n_runs
     return mean, len(w) * w.astype(float) / w.sum(dtype=float)
@@ -53,8 +53,8 @@ def mean_over_starts(w, n_runs, space):
 
 @pytest.mark.parametrize("n", [1, 64, 1000, 5003])
 def test_a_position_at_the_edge_of_a_weight_belongs_to_the_next(space, n):
-    """Equal weights: with the first and the last starts all positions lie at edges, where only whole numbers
-    tell."""
+    """For equal weights, with the first and the last starts, all positions are at edges, where only whole
+    numbers are decisive."""
     for ancestors in draws_from(np.ones(n), lambda total: (0, 1, total - 2, total - 1), space):
         assert_array_equal(ancestors, np.arange(n))
 
@@ -81,10 +81,11 @@ def test_systematic_is_unbiased_at_four_million_weights(space, dtype):
 @pytest.mark.parametrize("scheme", [s for s, _ in UNBIASED], ids=lambda s: s.__name__)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_over_many_particles_are_unbiased(space, scheme, dtype):
-    """At 2^22: the offspring of 16 blocks of particles, in all, are within five standard errors of what is
-    expected.
+    """For 2^22 weights the total offspring of each of 16 blocks of particles are within five standard errors
+    of the expected number.
 
-    The variance of a block's offspring is below that of the multinomial, but for killing: below twice that.
+    The variance of a block's offspring is below that of the multinomial, except for killing: below twice
+    that.
     """
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
@@ -105,7 +106,7 @@ def test_quantisation_bound():
 
 @pytest.mark.parametrize("scheme, options", UNBIASED, ids=UNBIASED_NAMES)
 def test_means(scheme, options):
-    """Every particle's mean offspring within five of its own standard errors, Bonferroni over 48 particles:
+    """Every particle's mean offspring are within five of its standard errors, Bonferroni over 48 particles:
     3e-5."""
     w, n_runs = paper_weights(48, 1.0), 1500
     o = offspring(scheme, w, n_runs, space="serial", **options)
@@ -128,7 +129,9 @@ def test_bounds_of_the_offspring(space, scheme, options):
 
 
 def stratified_variance(w):
-    """The sum over strata and weights of l (1 - l), l the share of the stratum that the weight covers."""
+    """Return the sum over strata and weights of l (1 - l), where l is the share of the stratum that the
+    weight covers.
+    """
     ends = np.concatenate([[0.0], np.cumsum(w)]) * len(w) / w.sum()
     total = 0.0
     for low, high in pairwise(ends):
@@ -150,7 +153,7 @@ def stratified_variance(w):
     ids=["multinomial", "systematic", "ssp", "stratified", "residual"],
 )
 def test_variances(scheme, variance):
-    """E sum (o_i - e_i)^2 over independent runs, within five standard errors."""
+    """Compare E sum (o_i - e_i)^2 over independent runs, within five standard errors."""
     w, n_runs = paper_weights(256, 1.0), 1000  # enough for strata of multinomial draws
     e = len(w) * w / w.sum()
     squares = ((offspring(scheme, w, n_runs, space="serial") - e) ** 2).sum(axis=1)
@@ -162,7 +165,7 @@ def test_variances(scheme, variance):
 )
 def test_metropolis_is_the_power_of_its_matrix(scheme, n):
     """E[o] = 1^T P^B, each particle within five standard errors; the bias that the power predicts is
-    there."""
+    present."""
     w, n_steps, n_runs = paper_weights(n, 2.0), 3, 3000
     p = np.minimum(1.0, w[None, :] / w[:, None]) / n
     np.fill_diagonal(p, 0.0)

@@ -1,4 +1,4 @@
-"""Effective sample size, log-sum-exp and B*, against closed forms and the paper."""
+"""Compare effective sample size, log-sum-exp and B* with closed forms and the paper."""
 
 import math
 
@@ -40,7 +40,7 @@ def test_log_sum_exp(space):
 
 
 def test_metropolis_steps(space):
-    """beta = 1/2 and 1/4 by hand."""
+    """Compare beta = 1/2 and 1/4 with values computed by hand."""
     assert (
         resampling.metropolis_steps([1.0, 0.0], space=space) == math.ceil(math.log(0.01) / math.log(0.5)) == 7
     )
@@ -51,7 +51,7 @@ def test_metropolis_steps(space):
 
 @pytest.mark.parametrize("y, steps", list(enumerate([4, 6, 16, 60, 354])))
 def test_metropolis_steps_of_the_paper(y, steps):
-    """The paper's B* for w = N(x; y, 1), x ~ N(0, 1), y = 0..4, which has the exact mean of w.
+    """Compare with the paper's B* for w = N(x; y, 1), x ~ N(0, 1), y = 0..4, which uses the exact mean of w.
 
     A mean of n has the relative variance (2 / sqrt(3) exp(y^2 / 6) - 1) / n; five standard errors, false
     alarm 6e-7.
@@ -64,7 +64,7 @@ def test_metropolis_steps_of_the_paper(y, steps):
 
 
 def test_a_row_among_others_is_as_alone(space):
-    """To the last bit, whatever the number of rows; one launch for all of them."""
+    """The bits are equal, whatever the number of rows; one launch processes all of them."""
     log_w = default_rng(8).normal(size=(5, 3000)) * 20
     log_w[2] = -np.inf
     alone = [resampling.log_sum_exp(row, space=space) for row in log_w]
@@ -84,7 +84,7 @@ def quotients(i, position, parts, total, k, rest):
 
 
 def test_quotients_are_exact(space):
-    """Up to the largest numbers of parts and totals, and next to whole ones."""
+    """Test up to the largest numbers of parts and totals, and next to whole quotients."""
     random = default_rng(8)
     totals = [1, 2, 3, 2**31 - 1, 2**51 + 1, 2**62 - 1, 2**62, *(2 ** random.uniform(0, 62, 40)).astype(int)]
     cases = [

@@ -2,8 +2,8 @@
 set-up.
 
 Runs are 8.8 gaps long on average, branches of orders 1, 2, 3; an iteration is the mean of ten, after one to
-warm up. The set-up takes gaps and run lengths from host arrays to the packs of the space; beside it the mere
-copy of the two.
+warm up. The set-up converts gaps and run lengths from host arrays to the packs of the space; the time of
+copying the two is printed next to it.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def seconds(runs, dtype, space, memory_bytes=None):
     history = pk.zeros((1, N_ITERATIONS + 3), np.float64, space)
     iterations = em.iterations(1, N_ITERATIONS + 2, 0.0, history)
     em.load([MODEL])
-    for _ in range(2):  # the second makes a graph
+    for _ in range(2):  # the second run makes a graph
         iterations.replay()
     pk.fence(space)
     begin = time.perf_counter()
@@ -37,7 +37,9 @@ def seconds(runs, dtype, space, memory_bytes=None):
 
 
 def set_up(runs, dtype, space):
-    """Seconds of the set-up and of the copy, the least of three, or of as many as fit into a second."""
+    """Return the seconds of the set-up and of the copy, the least of three, or of as many as fit into a
+    second.
+    """
     found = []
     for what in (
         lambda: part_of(runs).packed(space, dtype),

@@ -1,4 +1,4 @@
-"""Random models and runs for the tests, and the real runs where they are found."""
+"""Make random models and runs for the tests, and read the real runs if the file is present."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ MODEL = TransientMAP(
 
 
 def random_model(seed, orders):
-    """Rates within a factor of a hundred, runs of about five gaps."""
+    """Return a model with rates within a factor of a hundred, and runs of about five gaps."""
     random = default_rng(seed)
     n = len(orders)
     rates = np.exp(random.uniform(-2.0, 2.0, n)) * orders
@@ -23,8 +23,8 @@ def random_model(seed, orders):
 
 
 def random_runs(seed, n_runs, zeros=False, most=9):
-    """Ragged runs of gaps that no model has made: the shortest of 1 and 2 gaps, zeros among the gaps if
-    asked."""
+    """Return ragged runs of random gaps, not from a model: the shortest of 1 and 2 gaps, optionally with
+    zeros among the gaps."""
     random = default_rng(seed)
     lengths = random.integers(1, most + 1, n_runs)
     lengths[: min(2, n_runs)] = (1, 2)[: min(2, n_runs)]
@@ -35,8 +35,7 @@ def random_runs(seed, n_runs, zeros=False, most=9):
 
 
 def censored_runs(seed, n_runs):
-    """Return the runs of `random_runs`, half of them still going on; the first two have no event, and one
-    event."""
+    """Return the runs of `random_runs`, half of them censored; the first two have no event, and one event."""
     runs = random_runs(seed, n_runs)
     censored = default_rng(seed).random(n_runs) < 0.5
     censored[:2] = True
@@ -44,7 +43,7 @@ def censored_runs(seed, n_runs):
 
 
 def real_runs(name):
-    """Runs of a file; the test is skipped where the file is not found."""
+    """Return the runs of a file; the test is skipped if it is absent."""
     beside = Path(__file__).parents[4] / "shared" / "data"
     path = Path(os.environ.get("PORTABLE_DATA", beside)) / "tmap" / f"{name}.npz"
     if not path.exists():

@@ -1,4 +1,5 @@
-"""The model in plain NumPy, float64, from the stage matrices: slow, short, independent of the kernels.
+"""Evaluate the model in plain NumPy, float64, from the stage matrices: slow, short, independent of the
+kernels.
 
 A run has the density start e^(D0 x_1) D1 e^(D0 x_2) D1 ... e^(D0 x_K) d.
 """
@@ -7,7 +8,7 @@ import numpy as np
 
 
 def expm(matrix):
-    """The matrix exponential, by scaling and a Taylor series to the last bit, then squaring."""
+    """Return the matrix exponential, by scaling and a Taylor series to the last bit, then squaring."""
     halvings = max(0, int(np.ceil(np.log2(max(np.abs(matrix).sum(axis=1).max(), 1e-300)))) + 2)
     small = matrix / 2.0**halvings
     term = total = np.eye(len(matrix))
@@ -20,12 +21,12 @@ def expm(matrix):
 
 
 def log_likelihood(model, runs):
-    """(4), run by run."""
+    """Return (4), run by run."""
     return float(sum(np.log(density(model, gaps, still)) for gaps, still in zip(split(runs), runs.censored)))
 
 
 def density(model, gaps, still=False):
-    """Joint density of the gaps of one run, of which the last may still be open."""
+    """Return the joint density of the gaps of one run, the last of which may be censored."""
     d0, d1, d, row = model.matrices()
     for x in gaps[:-1]:
         row = row @ expm(d0 * x) @ d1
@@ -33,7 +34,7 @@ def density(model, gaps, still=False):
 
 
 def rescaled(model, gaps):
-    """Probability of a gap as short as each, given those before."""
+    """Return the probability of a gap as short as each, given those before."""
     d0, d1, _, row = model.matrices()
     found = []
     for x in gaps:
@@ -44,7 +45,7 @@ def rescaled(model, gaps):
 
 
 def posterior_sums(model, runs):
-    """sum of q_i[1], N_i, X_i and M_ij of (6), by summing over the branch of each gap in turn."""
+    """Return the sums of q_i[1], N_i, X_i and M_ij of (6), by summing over the branch of each gap in turn."""
     n = model.n_branches
     starts, visits, times, moves = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros((n, n))
     for gaps in split(runs):
@@ -67,8 +68,8 @@ def posterior_sums(model, runs):
 
 
 def gap_moment(model, k, power):
-    """E[x_k^power] = power! start P^(k-1) (-D0)^-power 1, with P = (-D0)^-1 D1, among runs that have a k-th
-    gap."""
+    """Return E[x_k^power] = power! start P^(k-1) (-D0)^-power 1, with P = (-D0)^-1 D1, among runs that have a
+    k-th gap."""
     d0, d1, _, start = model.matrices()
     inverse = np.linalg.inv(-d0)
     row = start @ np.linalg.matrix_power(inverse @ d1, k - 1)
@@ -77,12 +78,12 @@ def gap_moment(model, k, power):
 
 
 def split(runs):
-    """The gaps of each run."""
+    """Return the gaps of each run."""
     return np.split(runs.values, np.cumsum(runs.lengths)[:-1])
 
 
 def _branch_densities(model, x):
-    """f_i(x) as the first row of the exponential of each branch's own chain, times its rate."""
+    """Return f_i(x), the first row of the exponential of each branch's chain, times its rate."""
     found = []
     for order, rate in zip(model.orders, model.rates):
         chain = np.diag(np.full(order, -rate)) + np.diag(np.full(order - 1, rate), 1)

@@ -1,4 +1,6 @@
-"""Wrong calls: the exception's type and the words of its message. Nothing is computed before it is raised."""
+"""Test wrong calls: the exception's type and the words of its message. Errors are raised before any
+computation.
+"""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
-"""Runs that still go on: their likelihood from the matrices, EM's sums from its derivative, parameters found
-again."""
+"""Test censored runs: their likelihood from the matrices, EM's sums from its derivative, recovery of
+parameters."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_likelihood_is_that_of_the_matrices(space, orders):
 
 
 def test_long_and_short_open_gaps_of_high_orders(space):
-    """A Poisson variable of mean x is below r: both sums, up and down, and a zero."""
+    """Compute P(Poisson variable of mean x is below r) by both sums, up and down, and for a zero."""
     model = TransientMAP([1.0], [100], [1.0], [[0.0]])
     mpmath = pytest.importorskip("mpmath")
     for x in (0.0, 1.0, 99.0, 101.0, 150.0, 2000.0):
@@ -36,7 +36,9 @@ def test_long_and_short_open_gaps_of_high_orders(space):
 
 
 def test_rate_from_the_slope_of_the_likelihood():
-    """Fisher's identity, r N - rate X, against central differences: wrong by some 1e-10 of the sums."""
+    """Compare Fisher's identity, r N - rate X, with central differences, whose error is about 1e-10 of the
+    sums.
+    """
     model, runs = random_model(9, [1, 2]), censored_runs(9, 60)
     em = EM(runs, model.orders, 2, np.float64, SERIAL)
     (sums,) = em.expectation([model])
@@ -55,7 +57,9 @@ def test_rate_from_the_slope_of_the_likelihood():
 
 
 def test_an_exponential_clock_in_closed_form():
-    """One branch of order 1: rate = events / time, and the share of events after which a run goes on."""
+    """For one branch of order 1, rate = events / time, and the other parameter is the share of events after
+    which a run continues.
+    """
     runs = censored_runs(3, 50)
     model, _ = fit(runs, orders=[1], space=SERIAL, tol=1e-14)
     events = runs.n_gaps - runs.censored.sum()
@@ -65,7 +69,7 @@ def test_an_exponential_clock_in_closed_form():
 
 
 def test_known_parameters_behind_a_horizon():
-    """Cut at a random time, two thirds of 20,000 runs; each parameter within four standard errors."""
+    """Censor two thirds of 20,000 runs at a random time; each parameter is within four standard errors."""
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
     whole = truth.simulate(20_000, seed=7, space=SERIAL)
     random, cut, censored = np.random.default_rng(7), [], []

@@ -41,7 +41,7 @@ def test_rescaled_gaps(space):
 
 
 def test_the_truth_fits_and_another_process_does_not():
-    """One false alarm in a thousand for each of three p-values; the seed is fixed."""
+    """The test has one false alarm in a thousand for each of three p-values; the seed is fixed."""
     right = goodness_of_fit(MODEL, RUNS, space="serial")
     assert min(right.p_distance, right.p_correlation, right.p_length) > 1e-3
     other = TransientMAP([1.0], [1], [1.0 / MODEL.mean_gap()], [[1.0 - 1.0 / MODEL.mean_arrivals()]])
@@ -66,8 +66,8 @@ def test_kolmogorov_against_scipy():
 
 
 def test_joint_density_and_survival():
-    """Against the matrices; a sum over what may follow gives the density of gaps that need not be the
-    last."""
+    """Compare with the matrices; a sum over possible continuations gives the density of gaps that need not be
+    the last."""
     model, gaps = random_model(2, [1, 2, 3]), [[0.3, 1.2], [0.0, 2.0]]
     ended = [reference.density(model, np.array(one)) for one in gaps]
     assert_allclose(model.joint_density(gaps), ended, rtol=1e-12)
@@ -77,7 +77,7 @@ def test_joint_density_and_survival():
     visits = np.linalg.solve((np.eye(len(d0)) - np.linalg.solve(-d0, d1)).T, row)
     longer = [visits @ reference.expm(d0 * x) @ np.ones(len(d0)) / visits.sum() for x in (0.0, 0.5, 4.0)]
     first = np.concatenate([[0], np.cumsum(model.orders)[:-1]])
-    # gaps begin in first stages only
+    # gaps begin only in first stages
     assert_allclose(visits[first].sum(), visits.sum(), rtol=1e-12)
     assert_allclose(model.gap_survival([0.0, 0.5, 4.0]), longer, rtol=1e-12)
 
@@ -89,7 +89,7 @@ def test_joint_density_of_no_gaps(gaps):
 
 
 def test_standard_errors_of_one_branch(space):
-    """Closed form: rate / sqrt(r N) for the rate, sqrt(p (1 - p) / N) for going on."""
+    """Closed form: rate / sqrt(r N) for the rate, sqrt(p (1 - p) / N) for the probability of continuing."""
     runs = random_runs(2, 30)
     model, _ = fit(runs, orders=[3], space=space)
     found = standard_errors(model, runs, space=space)
@@ -105,7 +105,7 @@ def test_no_standard_errors_away_from_a_maximum():
 
 
 def test_partitions():
-    """Their numbers, 1, 2, 3, 5, 7, 11, 15 (Euler), and those of few parts."""
+    """Compare their numbers, 1, 2, 3, 5, 7, 11, 15 (Euler), and those with few parts."""
     assert [len(list(partitions(n, n))) for n in range(1, 8)] == [1, 2, 3, 5, 7, 11, 15]
     assert list(partitions(5, 2)) == [[5], [1, 4], [2, 3]]
     for total in (1, 2, 7, 12):

@@ -1,4 +1,4 @@
-"""Readers, what they refuse, the command line, the figures."""
+"""Test readers and their refusals, the command line, the figures."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def test_table_of_events():
     runs = from_events(EVENTS, run="user")
     assert_array_equal(runs.values, [5, 1, 54, 3])
     assert_array_equal(runs.lengths, [3, 1])
-    # the event at 60 begins a run of its own, without a gap
+    # the event at 60 begins a separate run, without a gap
     split = from_events(EVENTS, run="user", timeout=30.0)
     assert_array_equal(split.values, [5, 1, 3])
     assert_array_equal(split.lengths, [2, 1])
@@ -38,12 +38,12 @@ def test_table_of_events():
 
 
 def test_events_until_the_end_of_a_record():
-    """User 3 has one event, and an open gap from it; after a time-out a run has ended."""
+    """User 3 has one event, and a censored gap from it; after a time-out a run has ended."""
     runs = from_events(EVENTS, run="user", end=70.0)
     assert_array_equal(runs.values, [5, 1, 54, 10, 3, 57, 69])
     assert_array_equal(runs.lengths, [4, 2, 1])
     assert_array_equal(runs.censored, [True, True, True])
-    runs = from_events(EVENTS, run="user", end=70.0, timeout=30.0)  # only the event at 60 may go on
+    runs = from_events(EVENTS, run="user", end=70.0, timeout=30.0)  # only the run from 60 on may continue
     assert_array_equal(runs.values, [5, 1, 10, 3])
     assert_array_equal(runs.lengths, [2, 1, 1])
     assert_array_equal(runs.censored, [False, True, False])
@@ -237,7 +237,7 @@ def test_models_come_back(tmp_path):
 
 
 def test_command_line(tmp_path, capsys):
-    """A process is written, simulated, fitted and described."""
+    """Write, simulate, fit and describe a process."""
     TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]).save(tmp_path / "truth.json")
     runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
     assert (
@@ -295,7 +295,7 @@ def test_command_line(tmp_path, capsys):
 
 
 def test_outputs_are_checked_first(tmp_path, capsys):
-    """Before the file is looked for, which is not there."""
+    """The check precedes the search for the input file, which does not exist."""
     assert main(["fit", "none.npz", "--orders", "1", "--out", str(tmp_path / "no" / "a.json")]) == 2
     assert "--out is" in capsys.readouterr().err
     assert main(["simulate", "none.json", "--runs", "3", "--out", str(tmp_path / "a.txt")]) == 2
@@ -306,7 +306,7 @@ def test_outputs_are_checked_first(tmp_path, capsys):
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
-    # an import then fails as if it were not installed
+    # an import then fails as if the package were not installed
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.png"]) == 2
     assert 'pip install ".[plot]"' in " ".join(capsys.readouterr().err.split())
@@ -325,8 +325,8 @@ def test_figures(tmp_path):
 
 
 def test_a_column_of_gaps_alone(tmp_path, capsys):
-    """One run in the order of the file, or each gap by itself; without a word it is refused with both
-    ways."""
+    """The column is one run in the order of the file, or each gap is a run; without an option it is refused,
+    and the error names both."""
     pytest.importorskip("pandas")
     path = tmp_path / "trace.csv"
     path.write_text("gap\n1.5\n2.5\n0.5\n")

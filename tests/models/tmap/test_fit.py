@@ -1,5 +1,5 @@
-"""EM: the likelihood rises, it stops at a stationary point, finds parameters that made the data, and says
-what is degenerate."""
+"""Test EM: the likelihood rises, it stops at a stationary point, recovers parameters, and reports degenerate
+branches."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from .problems import MODEL, censored_runs, random_runs, real_runs
     censored=st.booleans(),
 )
 def test_the_likelihood_never_falls(seed, n_runs, zeros, orders, censored):
-    """On random problems; rounding moves a sum of n logarithms by some n eps of their size."""
+    """Problems are random; rounding changes a sum of n logarithms by about n eps of their size."""
     runs = censored_runs(seed, n_runs) if censored and n_runs > 9 else random_runs(seed, n_runs, zeros)
     _, info = fit(runs, orders=[1, *orders], max_iter=15, tol=0.0, seed=seed, n_starts=1, space="serial")
     assert np.isfinite(info.history).all()
@@ -46,7 +46,9 @@ def test_em_runs_alike_on_all_spaces(space):
 
 @pytest.mark.parametrize("censored", [False, True])
 def test_streamed_in_parts(space, censored):
-    """Packs of 32 runs, the longest of 9 gaps, in 5 KB: a part takes a pack or two; sums in another order."""
+    """Use packs of 32 runs, the longest of 9 gaps, in 5 KB: a part has a pack or two; sums are in another
+    order.
+    """
     n_runs, n_steps = (70, 1) if space == "checked" else (200, 4)
     runs = (censored_runs if censored else random_runs)(6, n_runs)
     assert len(parts_of(runs, np.float64, 5_000)[0]) > (3 if n_runs == 200 else 1)
@@ -70,7 +72,8 @@ def test_parts_hold_every_run():
 
 
 def test_halves_of_the_shards_have_as_many_gaps_of_runs_of_all_lengths(monkeypatch):
-    """Places have neighbouring shards, of which those of long runs take more time a gap."""
+    """Each half has runs of all lengths: a place processes neighbouring shards, and long runs take more time
+    for each gap."""
     monkeypatch.setattr(packed, "SHARD", 2**13)
     steps = np.sort(default_rng(1).geometric(0.12, 5000))[::-1]
     cuts, _ = packed.cuts_of(np.append(0, np.cumsum(steps)), np.float64, None)
@@ -103,8 +106,8 @@ def test_the_best_start_is_kept():
 
 
 def test_the_default_starts_find_the_maximum():
-    """On six data sets of 1,500 runs; from one random start two of five fits end at a local maximum, and say
-    they converged."""
+    """For six data sets of 1,500 runs; from one random start two of five fits end at a local maximum, and
+    report convergence."""
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
     lost = 0
     for seed in range(6):
@@ -113,7 +116,7 @@ def test_the_default_starts_find_the_maximum():
         found = fit(runs, orders=[1, 3], seed=seed, space="serial")[1]
         assert found.log_likelihood > best - 1e-3 and len(found.starts) == 8
         lost += fit(runs, orders=[1, 3], seed=seed, n_starts=1, space="serial")[1].log_likelihood < best - 1.0
-    assert lost >= 1  # there is something to miss
+    assert lost >= 1  # a single start misses a maximum
 
 
 def test_a_maximum_that_one_start_found_is_told():
@@ -122,7 +125,7 @@ def test_a_maximum_that_one_start_found_is_told():
 
 
 def test_known_parameters_are_recovered():
-    """200,000 runs: each parameter within four standard errors; one false alarm in 900 for all 18."""
+    """Each parameter of 200,000 runs is within four standard errors; one false alarm in 900 for all 18."""
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.2], [0.1, 0.4]])
     runs = truth.simulate(200_000, seed=4, space="threads")
     model, info = fit(runs, orders=[1, 3], n_starts=2, max_iter=200, tol=1e-9, space="threads")
@@ -134,7 +137,7 @@ def test_known_parameters_are_recovered():
 
 
 def test_em_in_float32_runs_as_in_float64(space):
-    """Each of some 200 gaps adds roundings of 6e-8 of terms of order 1."""
+    """Each of some 200 gaps adds rounding errors of 6e-8 of terms of order 1."""
     runs = MODEL.simulate(40, seed=1, space="serial")
     how = {"orders": [1, 2], "max_iter": 5, "tol": 0.0, "n_starts": 1}
     _, single = fit(runs, dtype="float32", space=space, **how)
@@ -150,7 +153,7 @@ def test_from_a_given_start():
 
 
 def test_many_branches_and_high_orders():
-    """Sixteen branches up to order 100, one run much longer than the others."""
+    """Fit sixteen branches up to order 100, with one run much longer than the others."""
     random = default_rng(1)
     lengths = np.append(random.integers(1, 20, 60), 3000)
     runs = Runs(random.gamma(2.0, 0.5, lengths.sum()), lengths)
@@ -161,8 +164,8 @@ def test_many_branches_and_high_orders():
 
 
 def test_one_long_run_as_line_solver():
-    """A package that fits one endless run: the same rates and switching, but for the one start and end of
-    4,000 gaps."""
+    """Compare with a package that fits one endless run: the same rates and switching, except for the single
+    start and end of 4,000 gaps."""
     erchmm = pytest.importorskip("line_solver.lib.kpctoolbox.erchmm")
     truth = TransientMAP([0.5, 0.5], [1, 2], [1.0, 20.0], [[0.8, 0.2 - 1e-5], [0.3, 0.7 - 1e-5]])
     long = truth.simulate(4, seed=3, space="serial").values[:4000]
@@ -171,13 +174,15 @@ def test_one_long_run_as_line_solver():
     assert_allclose(model.rates, [-d0[0, 0], -d0[1, 1]], rtol=2e-3)
     switching = d1[np.ix_([0, 2], [0, 1])] / model.rates[:, None]
     assert_allclose(model.switching / model.switching.sum(axis=1)[:, None], switching, atol=2e-3)
-    # Theirs neither chooses the start nor ends: some log(4000) apart, of 4,000 gaps.
+    # That package models neither the start nor the end: some log(4000) apart, of 4,000 gaps.
     assert info.log_likelihood / 4000 == pytest.approx(theirs, abs=3 * np.log(4000) / 4000)
     assert "1 run that ends, for 2 branches" in info.notes[0]
 
 
 def test_means_of_the_fit_are_those_of_the_data():
-    """At a point of rest of EM, visits and times are the data's; the tolerance is what EM still has to go."""
+    """At a stationary point of EM, visits and times equal the data's; the tolerance is EM's remaining
+    distance.
+    """
     runs = random_runs(9, 200, zeros=True)
     model, _ = fit(runs, orders=[1, 1, 2], max_iter=3000, tol=1e-12, n_starts=1, space="serial")
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=1e-6)
@@ -191,7 +196,7 @@ def test_branches_come_in_order():
 
 
 def test_a_branch_of_zeros_is_held_and_named():
-    """Gaps of zero and of about one in turn: the best branch for the zeros would have no mean at all."""
+    """Gaps of zero and of about one alternate: the best branch for the zeros would have a mean of zero."""
     random = default_rng(1)
     values = np.where(np.arange(400) % 2, random.gamma(50.0, 0.02, 400), 0.0)
     shortest = values[values > 0.0].min()
@@ -202,7 +207,7 @@ def test_a_branch_of_zeros_is_held_and_named():
 
 
 def test_a_dead_branch_is_named():
-    """Gaps all near one: an order of 1,000 takes them all, and nothing is left to the exponential."""
+    """All gaps are near one: a branch of order 1,000 explains them all, and the exponential one none."""
     random = default_rng(1)
     runs = Runs(random.gamma(1000.0, 1e-3, 4000), np.full(1000, 4))
     model, info = fit(runs, orders=[1, 1000], n_starts=4, max_iter=2000, tol=0.0, space="serial")
@@ -212,7 +217,7 @@ def test_a_dead_branch_is_named():
 
 @pytest.mark.parametrize("name", ["cdnow_interpurchase_days", "nasa_http_19950801_sessions"])
 def test_real_runs(name):
-    """Better than the best renewal process of as many stages."""
+    """The likelihood exceeds that of the best renewal process with as many stages."""
     runs = real_runs(name)
     model, info = fit(runs, orders=[1, 1, 1, 1], n_starts=4, max_iter=200, space="threads")
     assert np.diff(info.history).min() >= 0.0
@@ -225,7 +230,7 @@ def test_real_runs(name):
 
 
 def test_renewal_in_closed_form():
-    """One stage: exponential gaps, 12 of them in 5 runs."""
+    """One stage has exponential gaps, 12 of them in 5 runs."""
     runs = Runs(np.linspace(0.0, 2.2, 12), [1, 2, 2, 3, 4])
     wanted = -12 * (np.log(runs.mean) + 1.0) + 5 * np.log(5 / 12) + 7 * np.log(7 / 12)
     assert best_renewal(runs, 1, space="serial") == pytest.approx(wanted, rel=1e-12)
@@ -234,13 +239,13 @@ def test_renewal_in_closed_form():
 
 
 def test_iterations_that_come_again_are_a_graph(space):
-    """If launches are queued the first are launched one by one, for a short fit ends with them, the next
-    are graphs of one, later ones a graph of all; the bits are the same."""
+    """On spaces with queues the first iterations are launched one by one, since a short fit ends with them,
+    the next are graphs of one, later ones a graph of all; the bits are the same."""
     runs, labels, found = MODEL.simulate(300, seed=2, space="serial"), [], []
     for n, n_replays in ((2, 4), (8, 1)):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
         history = pk.zeros((1, 10), np.float64, em.space)
-        iterations = em.iterations(n, 9, -1.0, history)  # it never comes to rest
+        iterations = em.iterations(n, 9, -1.0, history)  # it never converges
         em.load([MODEL])
         with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
             for _ in range(n_replays):
@@ -254,7 +259,7 @@ def test_iterations_that_come_again_are_a_graph(space):
 
 
 def test_sums_do_not_depend_on_the_number_of_threads():
-    """Nor do the teams that make them, of whose sums they are the sum."""
+    """They do not depend on the number of teams either, whose sums are added."""
     runs, found = MODEL.simulate(30_000, seed=3, space="serial"), []
     for space in ("serial", "threads:3", "threads:100"):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
@@ -264,7 +269,7 @@ def test_sums_do_not_depend_on_the_number_of_threads():
 
 
 def test_start_gaps_are_quantiles():
-    """To the bit those of NumPy."""
+    """They have the bits of NumPy's."""
     random = default_rng(5)
     for n in (1, 2, 9, 1000):
         sample, shares = random.exponential(size=n), random.random((4, 3))
@@ -272,7 +277,7 @@ def test_start_gaps_are_quantiles():
 
 
 def test_visits_come_from_the_last_step(space):
-    """No E-step is made for the notes, also of starts that came to rest while others went on."""
+    """No E-step is run for the notes, also for starts that converged while others continued."""
     runs, labels = MODEL.simulate(40 if space == "checked" else 3_000, seed=1, space="serial"), []
     em = EM(runs, MODEL.orders, 2, np.float64, space)
     near, _ = fit(runs, orders=MODEL.orders, start=MODEL, space="serial")
@@ -289,8 +294,8 @@ def test_visits_come_from_the_last_step(space):
 
 
 def test_branches_are_exchanged():
-    """Gaps of three Erlang branches: where the means of two are in each other's place EM has a maximum of
-    its own, which an exchange leaves."""
+    """For gaps of three Erlang branches, EM has a local maximum with the means of two interchanged, which an
+    exchange leaves."""
     truth = TransientMAP([0.57, 0.35, 0.08], [1, 2, 3], [0.009, 0.098, 1.0], np.zeros((3, 3)))
     runs = Runs.from_gaps(truth.simulate(4000, seed=0, space="serial").values)
     best = fit(runs, orders=[1, 2, 3], start=truth, space="threads")[1].log_likelihood

@@ -1,5 +1,5 @@
-"""Recursion and posterior sums against matrix exponentials, on every space, and the identities between the
-sums."""
+"""Compare recursion and posterior sums with matrix exponentials, on every space, and test identities between
+the sums."""
 
 import math
 
@@ -40,12 +40,12 @@ def test_posterior_sums(space, orders):
 
 
 def test_teams_that_take_several_packs(space, monkeypatch):
-    """Seven packs of 32 for three teams or fewer."""
+    """There are seven packs of 32 for three teams or fewer."""
     model, runs = random_model(5, [1, 2]), random_runs(5, 200)
     (whole,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     monkeypatch.setattr(packed, "ROUNDS", 0)
     monkeypatch.setattr(packed, "LEAST_TEAMS", 3)
-    again = runs.subset(slice(None))  # what was packed is kept with the runs
+    again = runs.subset(slice(None))  # the packed form is stored with the runs
     (shared,) = EM(again, model.orders, 1, np.float64, space).expectation([model])
     for name in ("loglik", "first", "last", "time", "moves"):
         assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
@@ -55,7 +55,7 @@ def test_teams_that_take_several_packs(space, monkeypatch):
 @pytest.mark.parametrize("begin", [0, 900])
 @pytest.mark.parametrize("most", [1, 3, 40, 200])
 def test_packs_are_dealt_evenly(space, begin, most):
-    """Packs are dealt as searches for equal shares of the rows give, where a pack may have more than one
+    """Packs are assigned as searches for equal shares of the rows would do, if a pack may have more than one
     share."""
     steps = np.sort(default_rng(most).geometric(0.1, 230))[::-1]
     ends = begin + np.append(0, np.cumsum(steps))
@@ -76,7 +76,7 @@ def test_packs_are_dealt_evenly(space, begin, most):
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_identities(space, zeros):
-    """Each gap comes from some branch, each run starts and ends once."""
+    """Each gap belongs to a branch, each run starts and ends once."""
     runs = random_runs(3, 70, zeros)
     model = random_model(3, [1, 2, 3])
     (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
@@ -98,7 +98,7 @@ def test_a_zero_that_no_branch_can_make(space):
 
 
 def test_far_gaps_and_high_orders_do_not_underflow(space):
-    """Densities here are below 1e-300; the logarithm of a single gap is known."""
+    """Densities here are below 1e-300; the logarithm of a single gap's density is known."""
     model = TransientMAP([1.0, 0.0], [100, 1], [1.0, 1e3], [[0.0, 0.0], [0.0, 0.0]])
     for x in (1e-4, 2000.0):
         wanted = 99 * math.log(x) - x - math.lgamma(100)
@@ -106,8 +106,8 @@ def test_far_gaps_and_high_orders_do_not_underflow(space):
 
 
 def test_a_long_run_beside_short_ones(space):
-    """Densities of a million gaps multiply to far outside float64; the likelihood of one branch has no sum
-    over branches."""
+    """Densities of a million gaps multiply to a number far outside float64; the likelihood of one branch has
+    no sum over branches."""
     n = 60 if space == "checked" else 1_000_000
     model = TransientMAP([1.0], [2], [1e3], [[0.5]])
     random = default_rng(1)
@@ -136,8 +136,8 @@ def test_default_space_is_used():
 
 
 def test_a_branch_out_of_reach_stays_there(space):
-    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are the
-    other's."""
+    """The gap is e^4500 times as likely from a branch that runs never enter: sums and likelihood are those of
+    the other branch."""
     model = TransientMAP([1.0, 0.0], [1, 2], [10.0, 1.0], [[0.5, 0.0], [0.25, 0.25]])
     runs = Runs([500.0, 0.1, 500.0], [2, 1])
     wanted = 3 * math.log(10.0) - 10.0 * 1000.1 + 3 * math.log(0.5)

@@ -1,4 +1,4 @@
-"""The process: its branch formulas against the stage matrices, and simulated runs against both."""
+"""Test the process: its branch formulas compared with the stage matrices, and simulated runs with both."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,9 @@ def test_moments_of_a_gap(model, k, power):
 
 @models
 def test_number_of_arrivals(model):
-    """Mean and variance are those of the distribution, whose tail beyond 1,000 gaps is below 1e-40."""
+    """Mean and variance are compared with those of the distribution, whose tail beyond 1,000 gaps is below
+    1e-40.
+    """
     n = np.arange(1, 1001)
     p = model.arrivals_distribution(1000)
     assert p.sum() == pytest.approx(1.0, rel=1e-12)
@@ -42,7 +44,7 @@ def test_number_of_arrivals(model):
 @models
 @pytest.mark.parametrize("lag", [1, 3])
 def test_correlation(model, lag):
-    """From the stage matrices: gaps k and k + lag, summed over k."""
+    """Compute it from the stage matrices: gaps k and k + lag, summed over k."""
     d0, d1, _, start = model.matrices()
     inverse = np.linalg.inv(-d0)
     step = inverse @ d1
@@ -65,7 +67,7 @@ def test_mean_gap_of_one_branch():
 
 
 def test_simulated_moments(space):
-    """Means against their expectations at five standard errors: one false alarm in 1.7 million each."""
+    """Compare means with their expectations at five standard errors: one false alarm in 1.7 million each."""
     n_runs = 200 if space == "checked" else 20_000
     runs = MODEL.simulate(n_runs, seed=11, space=space)
     assert abs(runs.lengths.mean() - MODEL.mean_arrivals()) < 5 * (MODEL.variance_arrivals() / n_runs) ** 0.5
@@ -75,7 +77,9 @@ def test_simulated_moments(space):
 
 
 def test_simulated_correlation():
-    """A correlation of 0.3 from 100,000 pairs, whose heavy-tailed products are off by well below 0.03."""
+    """Estimate a correlation of 0.3 from 100,000 pairs, whose heavy-tailed products have an error well below
+    0.03.
+    """
     runs = MODEL.simulate(20_000, seed=2, space="serial")
     pairs = np.ones(runs.n_gaps, bool)
     pairs[np.cumsum(runs.lengths) - 1] = False
@@ -85,7 +89,7 @@ def test_simulated_correlation():
 
 
 def test_equal_seeds_give_equal_runs(space):
-    """Random numbers have the same bits everywhere; the sums of them, divided by a rate, too."""
+    """Random numbers have the same bits everywhere; so have their sums, divided by a rate."""
     here, serial = MODEL.simulate(50, seed=5, space=space), MODEL.simulate(50, seed=5, space="serial")
     assert_array_equal(here.lengths, serial.lengths)
     assert_allclose(here.values, serial.values, rtol=1e-14)

@@ -1,5 +1,5 @@
-"""Rounded gaps: their probabilities against SciPy's, parameters found again, a likelihood without an
-arbitrary constant."""
+"""Test rounded gaps: their probabilities compared with SciPy's, recovery of parameters, a likelihood without
+an arbitrary constant."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def rounded(runs, resolution, censored=None):
 
 
 def chances(model, x, half):
-    """P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's
+    """Return P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's
     density."""
     stats, integrate = pytest.importorskip("scipy.stats"), pytest.importorskip("scipy.integrate")
     found, means = np.empty((2, len(x), model.n_branches))
@@ -47,8 +47,8 @@ def chances(model, x, half):
 
 @pytest.mark.parametrize("resolution", [1e-7, 0.02, 1.0])
 def test_the_table(space, resolution):
-    """Narrow and wide intervals of orders 1 to 20, in the middle and in both tails; a mean is a ratio of two
-    probabilities."""
+    """Test narrow and wide intervals of orders 1 to 20, in the middle and in both tails; a mean is a ratio of
+    two probabilities."""
     model = TransientMAP([0.4, 0.3, 0.3], [1, 4, 20], [2.0, 3.0, 8.0], np.zeros((3, 3)))
     x = np.unique(np.rint(np.array([0.0, 0.5, 1.0, 2.0, 7.0]) / resolution)) * resolution
     wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
@@ -61,7 +61,7 @@ def test_the_table(space, resolution):
 
 
 def test_likelihood_by_enumeration(space):
-    """Runs of up to nine gaps, some of them open, against products of SciPy's probabilities."""
+    """Compare runs of up to nine gaps, some of them censored, with products of SciPy's probabilities."""
     stats = pytest.importorskip("scipy.stats")
     model = random_model(4, [1, 2])
     plain = TRUTH.simulate(12, seed=2, space="serial")
@@ -83,8 +83,8 @@ def test_likelihood_by_enumeration(space):
 
 
 def test_parameters_behind_coarse_rounding():
-    """Rounded to five means of the fast branch: within four standard errors, where densities go astray; parts
-    change nothing."""
+    """Gaps are rounded to five means of the fast branch: estimates are within four standard errors, while
+    those from densities are not; parts do not change the result."""
     runs = rounded(TRUTH.simulate(4_000, seed=3, space="serial"), 0.5)
     model, info = fit(runs, orders=[1, 3], space="serial")
     errors = standard_errors(model, runs, space="serial")
@@ -97,8 +97,8 @@ def test_parameters_behind_coarse_rounding():
 
 
 def test_no_arbitrary_constant():
-    """The same seconds in minutes: the same probability; and goodness of fit, which coarse rounding else
-    fails."""
+    """Seconds converted to minutes have the same probability; goodness of fit is valid, too, which otherwise
+    fails with coarse rounding."""
     runs = rounded(TRUTH.simulate(2_000, seed=5, space="serial"), 0.5)
     minutes = Runs(runs.values / 60.0, runs.lengths, resolution=0.5 / 60.0)
     slower = TransientMAP(TRUTH.alpha, TRUTH.orders, 60.0 * TRUTH.rates, TRUTH.switching)
@@ -117,12 +117,12 @@ def test_what_is_not_rounded_so():
         pk.InputError, match="resolution is 0.5, but a gap of 1.3 is no multiple of it: 1 of 2 are not"
     ):
         Runs([1.0, 1.3], [2], resolution=0.5)
-    assert Runs([1.0, 1.3], [2], [True], resolution=0.5).resolution == 0.5  # an open gap is what it is
+    assert Runs([1.0, 1.3], [2], [True], resolution=0.5).resolution == 0.5  # a censored gap is not rounded
 
 
 def test_plain_gaps_are_phase_type():
-    """Gaps without an order in time: no switching; a hyperexponential distribution found again; orders by
-    every criterion."""
+    """Gaps without an order in time have no switching; a hyperexponential distribution is recovered; orders
+    are chosen by every criterion."""
     random = np.random.default_rng(1)
     gaps = np.where(random.random(3000) < 0.3, random.exponential(5.0, 3000), random.gamma(3.0, 0.1, 3000))
     runs = Runs.from_gaps(gaps)

@@ -1,4 +1,4 @@
-"""Test runs: the memory of their numbers, their facts, and the parts that are made of them once."""
+"""Test runs: the memory of their numbers, their facts, and the parts that are computed once."""
 
 import copy
 import pickle
@@ -45,7 +45,7 @@ def test_the_same_bits_where_views_are(space):
 
 
 def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
-    """To another memory, by a thread if there are many; what is wrong with gaps is found behind it."""
+    """The copy is to another memory, by a thread if there are many; invalid gaps are reported after it."""
     monkeypatch.setitem(registry._loaders, "far", lambda: FAR)
     monkeypatch.setattr(arrays, "_LARGE", 0)
     random = default_rng(5)
@@ -68,7 +68,7 @@ def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
 
 
 def test_gaps_stay_where_they_are(space):
-    """Nothing as large as the gaps is copied to the host, nor back."""
+    """No array as large as the gaps is copied to the host, nor back."""
     runs = MODEL.simulate(60 if space == "checked" else 5_000, seed=1, space=space)
     views, copied = [pk.copy_of(part, space) for part in (runs.values, runs.lengths)], []
     rounded = pk.copy_of(np.rint(runs.values), space), views[1]
@@ -87,7 +87,7 @@ def test_gaps_stay_where_they_are(space):
 
 
 def test_gaps_go_where_they_are_wanted(space):
-    """Arrays of the host are looked at and kept in the space that is named, and copied there once."""
+    """Arrays of the host are checked and kept in the named space, and copied there once."""
     gaps, lengths, copied = default_rng(3).exponential(1.0, 90), np.full(30, 3), []
 
     def hear(phase, what, event):
@@ -159,7 +159,7 @@ def test_the_first_of_many_is_named(space):
 
 
 def test_the_first_that_is_no_multiple_is_named(space):
-    """Open gaps may be anything."""
+    """Censored gaps may have any value."""
     n = 100 if space == "checked" else 10_000
     gaps, censored = np.arange(n) % 7 * 0.5, np.zeros(n // 2, bool)
     gaps[[11, n // 2, n - 1]] = 0.7, 1.3, 0.9
@@ -212,7 +212,7 @@ def test_copies(again):
 
 @pytest.mark.parametrize("few", [0, 1000])
 def test_packs_of_runs_by_length(space, monkeypatch, few):
-    """Sorted by NumPy, or in the space: the longest first, those of equal length as they came."""
+    """Sorting is by NumPy, or in the space: the longest first, those of equal length in their order."""
     monkeypatch.setattr("portable.models.tmap.packed.FEW", few)
     runs = censored_runs(6, 100)
     found = Sorted(runs, pk.empty(1, space=space).space)

@@ -1,4 +1,5 @@
-"""Runs whose gaps wait in a file: fits, likelihoods and standard errors have the bits of runs in memory."""
+"""Test runs whose gaps are in a file: fits, likelihoods and standard errors have the bits of runs in
+memory."""
 
 import pickle
 
@@ -16,7 +17,7 @@ ORDERS = [1, 2]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Several shards, each of which takes gaps from all over the data, and several reads."""
+    """Use several shards, each with gaps from all over the data, and several reads."""
     monkeypatch.setattr(packed, "SHARD", 512)
     monkeypatch.setattr(stored, "_LEAF", 300)
 
@@ -103,7 +104,7 @@ def test_a_checkpoint_is_that_of_runs_in_memory(runs, tmp_path):
 
 
 def test_what_asks_for_all_gaps(runs, tmp_path):
-    """Reads them: of runs in the file, and of these sent elsewhere."""
+    """Operations that need all gaps read them: of runs in the file, and of these sent elsewhere."""
     found = tmap.StoredRuns(in_zarr(runs.values, tmp_path), runs.lengths, path=tmp_path / "gaps.npy")
     for there in (found, pickle.loads(pickle.dumps(found))):
         assert_array_equal(there.subset([7, 3]).values, runs.subset([7, 3]).values)
@@ -144,7 +145,7 @@ WRONG = [
 
 @pytest.mark.parametrize("change, error, message", WRONG)
 def test_wrong_gaps(change, error, message, runs, tmp_path):
-    """By number, and no file is left."""
+    """The error names the gap's number, and no file is left."""
     for kind in (in_memory, in_dask):
         with pytest.raises(error, match=message):
             tmap.StoredRuns(kind(change(runs.values), tmp_path), runs.lengths, path=tmp_path / "gaps.npy")
