@@ -45,8 +45,8 @@ def autoregressive(random, n, phi):
 
 
 def coloured(random, n, exponent):
-    """Return noise with a power spectrum f^-exponent: a part of a series four times as long, so that the
-    first and the last value differ, as in nature.
+    """Return noise with a power spectrum f^-exponent: a part of a series four times as long, since that
+    series is periodic, so that its last value would be close to the first.
     """
     size = np.fft.rfftfreq(4 * n)
     size[1:] **= -exponent / 2
@@ -67,7 +67,8 @@ def intermittent(random, n):
 
 
 def replicates(random, n, phi):
-    """Return REPLICATES independent autoregressive series of STEPS times one after the other; n is unused."""
+    """Return REPLICATES independent autoregressive series of STEPS times each, one after the other, whatever
+    n is."""
     return np.concatenate([autoregressive(random, STEPS, phi) for _ in range(REPLICATES)])
 
 

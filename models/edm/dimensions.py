@@ -19,7 +19,8 @@ E_MAX = 20  # default of the largest dimension that is tried
 
 
 def check_dims(dims, n_series, libraries):
-    """Return dimensions as an array that broadcasts to shape (n_libraries, n_series), or a word of `OF`."""
+    """Return dimensions as an array that broadcasts to shape (n_libraries, n_series); a word of `OF` is
+    returned unchanged."""
     if isinstance(dims, str):
         return check_choice(dims, "dims", OF)
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)

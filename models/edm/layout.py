@@ -59,7 +59,7 @@ class Places(NamedTuple):
         return times + self.lead + self.gap * (np.searchsorted(self.begins, times, side="right") - 1)
 
     def times(self, places):
-        """Return the time of each place; places must be of times."""
+        """Return the time of each place that is not in a gap."""
         if self.plain:
             return places
         number = np.searchsorted(self.of(np.array(self.begins)), places, side="right") - 1
