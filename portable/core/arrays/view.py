@@ -245,7 +245,7 @@ class View(_Fields):
 
     @property
     def readonly(self) -> bool:
-        """Return True if writing is refused."""
+        """True if writing is refused."""
         return self.spec[3]
 
     @property
@@ -598,7 +598,7 @@ def producer_of(view):
 
 
 def _foreign(array):
-    """(NumPy array over the memory, the memory's name) of another library's array."""
+    """Return (NumPy array over the memory, the memory's name) of another library's array."""
     kind = type(array).__name__
     producer = f"{type(array).__module__}.{kind}"
     try:

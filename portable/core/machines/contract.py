@@ -119,7 +119,7 @@ class Memory(Protocol):
         return elements if buffer.nbytes == view.nbytes else elements.copy()
 
     def interface(self, view) -> dict:
-        """`__cuda_array_interface__` of a view, where CUDA's libraries reach the memory."""
+        """Return the `__cuda_array_interface__` of a view, for memory that CUDA's libraries reach."""
         raise AttributeError(f"{view!r} is not on a CUDA device")
 
 
@@ -194,8 +194,8 @@ class Launches(Protocol):
 
     @abstractmethod
     def prepare(self, space: Space, kernel, policy_kind: str, specs: tuple, reducers: tuple) -> object:
-        """Compile, or take from memory or disk. LanguageError or LoweringError with the kernel's file and
-        line, never the compiler's own error.
+        """Compile a kernel, or load it from memory or disk; LanguageError or LoweringError with the kernel's
+        file and line, never the compiler's own error.
         """
 
     @abstractmethod
@@ -203,8 +203,8 @@ class Launches(Protocol):
         """Every index of the policy has run, or is queued on the space's stream, when this returns."""
 
     def run(self, pattern: str, space: Space, compiled, policy, words, outs: tuple) -> tuple | None:
-        """A "reduce" or a "scan": one result a reducer, a Python number or a tuple of them where a reducer
-        has several.
+        """Run a "reduce" or a "scan" and return one result a reducer: a Python number, or a tuple for a
+        reducer with several.
 
         An index of a box is its place counted row by row. With `outs`, one-element views, the numbers are
         written there without waiting, and None is returned. The last argument of a scan receives the

@@ -257,7 +257,7 @@ _BOXES = [f"box{n}" for n in range(MOST_BOX + 1)]
 
 
 def kind_of(policy):
-    """ "range", "team", or "box2" to "box4"."""
+    """Return the kind of a policy: "range", "team", or "box2" to "box4"."""
     kind = KINDS[policy.__class__]
     return _BOXES[len(policy.begin)] if kind == "box" else kind
 
@@ -271,7 +271,7 @@ def n_indices(kind):
 
 
 def box_words(policy):
-    """begin and end of MOST_BOX dimensions, one after the other; zeros where the policy has none."""
+    """Return begin and end of MOST_BOX dimensions, one after the other; zeros for missing ones."""
     if policy.__class__ is not MDRangePolicy:
         return (0,) * (2 * MOST_BOX)
     words, n = [0] * (2 * MOST_BOX), 2 * len(policy.begin)

@@ -30,8 +30,9 @@ LEVELS = "generic", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"
 
 @functools.cache
 def cpu():
-    """LLVM's name and features of the CPU for which code is made: this one, or the level that PORTABLE_CPU
-    names."""
+    """Return LLVM's name and features of the CPU for which code is generated: this one, or the level in
+    PORTABLE_CPU.
+    """
     level = os.environ.get("PORTABLE_CPU")
     if not level:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -42,7 +43,7 @@ def cpu():
 
 @functools.cache
 def _family():
-    """LLVM's target for this machine and its relatives."""
+    """Return LLVM's target for this machine's family of processors."""
     llvm.initialize_native_target()
     return llvm.Target.from_triple(llvm.get_process_triple())
 
@@ -66,7 +67,7 @@ machine = functools.cache(new_machine)  # the one that optimises
 
 @functools.cache
 def pack_registers():
-    """Packs of 512 bits that this machine's vector registers hold."""
+    """Return the number of packs of 512 bits that this machine's vector registers hold."""
     name, features = cpu()
     return 32 if "+avx512f" in features or name == "x86-64-v4" else 8
 

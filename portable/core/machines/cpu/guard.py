@@ -37,7 +37,7 @@ def _known(b, name, result, arguments):
 
 
 def _state(b, machine):
-    """Emit: the control register's word."""
+    """Emit a read of the control register's word."""
     if machine == "aarch64":
         return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
     place = b.alloca(I32)

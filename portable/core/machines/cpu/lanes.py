@@ -27,8 +27,9 @@ class CpuTarget:
 
     @staticmethod
     def fast_math(ops, name, values):
-        """1 / sqrt(x) of a pack of float32 by AVX-512's instruction (to 2^-14) and a step of Newton's: to
-        2^-23.3."""
+        """Return 1 / sqrt(x) of a pack of float32 by AVX-512's instruction (to 2^-14) and a Newton step: to
+        2^-23.3.
+        """
         (v, *_), b = values, ops.b
         packs = v.kind == VARYING and ops.strong(v.dtype) == "float32" and ops.W == 16
         if name not in ("rsqrt", "near_rsqrt") or not packs or engine.pack_registers() != 32:
@@ -79,8 +80,9 @@ class CpuTeam(Members):
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
-        """Members that keep move to the front of the pack, which is stored under a mask; returns their
-        number."""
+        """Move the selected members to the front of the pack, which is stored under a mask; return their
+        number.
+        """
         ops, b = here.ops, here.b
         if ops.W == 1:
             with b.if_then(ops.get(keep, "bool")):

@@ -82,8 +82,9 @@ def _own_copies(code, worker):
 
 
 def _merge(code, k):
-    """void merge(block, begin, end, worker): add elements begin..end of all copies to the view, and zero
-    them."""
+    """Emit void merge(block, begin, end, worker): add elements begin..end of all copies to the view, and zero
+    them.
+    """
     function = ir.Function(code.module, ENTRY, f"merge{k}")
     code.open(function)
     ops, b, (_, begin, end, _) = code.ops, code.b, function.args

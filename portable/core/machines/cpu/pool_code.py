@@ -106,7 +106,7 @@ def wake(pool):
 
 
 def doze(pool, block):
-    """Sleep, not for long: a worker may be in a loop without end, and only this thread polls for Ctrl-C."""
+    """Sleep for a short time: a worker may be in an endless loop, and only this thread polls for Ctrl-C."""
     time = stack(2)
     _clock(0, time)
     seconds, rest = pair(time)
@@ -134,7 +134,7 @@ def wait(pool, block):
 
 
 def pool_run(pool, fn, block, begin, end, step):
-    """`step`: the indices of a chunk; less than 0 where a thread may take many chunks at once."""
+    """Run a launch; `step`: the indices of a chunk; negative if a thread may take several chunks at once."""
     if begin >= end:
         return
     if load(pool + BUSY):
@@ -209,7 +209,7 @@ def pool_worker(pool):
 
 
 def pool_copy(block, begin, end, worker):
-    """Bytes [begin, end) of a copy from the second address of the block to the first."""
+    """Copy bytes [begin, end) from the second address of the block to the first."""
     target, source = pair(block)
     memcpy(target + begin, source + begin, end - begin)
 

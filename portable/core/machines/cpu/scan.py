@@ -119,7 +119,7 @@ class Scan(Scanned):
                 self._store_in_turn(index, mask, prefixes, outs)
 
     def _store_in_turn(self, index, mask, prefixes, outs):
-        """A pack's prefixes, a state a lane."""
+        """Store a pack's prefixes, a state a lane."""
         numbers = zip(*(self._finished(prefix) for prefix in prefixes))
         for out, lanes in zip(outs, numbers):
             self.code.lower.memory.store(self.code.lower.here(mask), out, [index], self._joined(lanes))
@@ -153,7 +153,7 @@ class Scan(Scanned):
             self._carry(before, last_prefix(ops, state, self._combined), carry)
 
     def _prefixes(self, index, mask, before, state, carry, outs):
-        """A pack's prefixes, stored."""
+        """Compute and store a pack's prefixes."""
         inclusive, exclusive = lane_prefixes(self.ops, state, self._neutral(), self._combined)
         self._carry(before, inclusive, carry)
         if self.kind == "scan exclusive":

@@ -193,18 +193,18 @@ def _strips(compiled, begin, end, chunk, n_threads):
 
 
 def copies_fit(compiled, words, n_threads):
-    """Return True if a launch's copies of ScatterViews take no more memory than they may."""
+    """Return True if a launch's copies of ScatterViews fit the memory allowed for them."""
     found = _sizes(compiled, words) if compiled.merges else ()
     return (n_threads - 1) * sum(n_bytes for _, n_bytes in found) <= _MOST_COPIES
 
 
 def _sizes(compiled, words):
-    """(elements, bytes of a copy) of each ScatterView."""
+    """Return (elements, bytes of a copy) of each ScatterView."""
     return [(n, -(-n_bytes // APART) * APART) for n, n_bytes in compiled.signature.scattered(words)]
 
 
 def _copies(compiled, words, n_threads):
-    """(memory, words of the block, rows that merge) of a copy for every thread but one."""
+    """Return (memory, words of the block, rows that merge) of a copy for every thread but one."""
     sizes = _sizes(compiled, words)
     total = (n_threads - 1) * sum(n_bytes for _, n_bytes in sizes)
     memory, places = ctypes.create_string_buffer(total + APART), []
@@ -257,7 +257,7 @@ def _windows(compiled, size, n_blocks, n_threads):
 
 
 def scan_blocks(entry):
-    """(indices of a scan's block at least, how many blocks at most)."""
+    """Return (minimum number of indices of a scan's block, maximum number of blocks)."""
     return (TURN_LEAST, TURN_BLOCKS) if entry.in_turn else (SCAN_LEAST, REDUCE_BLOCKS)
 
 
@@ -269,8 +269,9 @@ def _whole_lines(size):
 
 
 def _blocks_at_once(compiled, size, n_blocks, n_threads):
-    """Neighbours for one thread, since each first element of a stretch is waited for; one where loops may
-    differ in length."""
+    """Return the number of neighbouring blocks for one thread, which waits for the first element of each
+    stretch; one if loops may differ in length.
+    """
     return -max(-(-compiled.least // size), n_blocks // (n_threads * FINE)) if compiled.simple else 1
 
 
@@ -308,8 +309,9 @@ def _ends(policy):
 
 
 def _stretch(policy, compiled, n_threads):
-    """begin, end and the indices a thread takes at a time, or as a negative number the fewest; those of a box
-    are counted row by row."""
+    """Return begin, end and the number of indices that a thread takes at a time, or, negative, the least
+    number; indices of a box are counted row by row.
+    """
     begin, end = _ends(policy)
     if policy.__class__ is TeamPolicy:
         return begin, end, -max(1, end // (n_threads * FINE))
@@ -463,7 +465,7 @@ def stamp(space):
 
 
 def fence(space):
-    """CPU launches have finished when they return."""
+    """Return at once: CPU launches have finished when they return."""
 
 
 def counted(*launch):

@@ -196,7 +196,7 @@ class Context(contract.Memory):
             cu.cuMemFree(pointer)
 
     def allocate_pinned(self, nbytes):
-        """Page-locked host memory, as a Memory; the device reaches it at the same address."""
+        """Allocate page-locked host memory, as a Memory; the device reaches it at the same address."""
         self.activate()
         pointer = c_void_p()
         cu.cuMemHostAlloc(byref(pointer), max(nbytes, 1), 3)  # for every context, and mapped

@@ -67,7 +67,7 @@ def dynamic_shared(module):
 
 
 def _together(line):
-    """Return True for an instruction that is a loop's last one, or that threads run together."""
+    """Return True for a loop's last instruction, or one that threads execute together."""
     text = getattr(line, "text", "")
     return " !llvm.loop " in text or ".sync" in text or "convergent" in getattr(line, "attributes", ())
 
@@ -124,7 +124,7 @@ class CudaTarget:
 
 
 def _roots(ops, x):
-    """1 / sqrt(x) of a number or of each of a pack, to 2^-22.9."""
+    """Return 1 / sqrt(x) of a number or of each of a pack, to 2^-22.9."""
     if x.type == F32:
         return ops.call("llvm.nvvm.rsqrt.approx.f", [x], F32)
     roots = x

@@ -191,7 +191,9 @@ def _reduced_range(code):
 
 
 def _scattered_range(code):
-    """A grid's stride again; views that are only added to have a copy in each block's shared memory."""
+    """Process a range with the grid's stride; views that are only added to have a copy in each block's shared
+    memory.
+    """
     b = code.b
     own, copies = dynamic_shared(code.module), []
 
@@ -218,8 +220,9 @@ def _scattered_range(code):
 
 
 def _each_element(code, view, mine, total, body):
-    """body(type, place in this block's copy, place in the view) for this thread's share of a view's
-    elements."""
+    """Call body(type, place in this block's copy, place in the view) for this thread's share of a view's
+    elements.
+    """
     element = code.ops.scalar(view.dtype)
     size = code.b.sdiv(code.n_bytes(view), I64(itemsize(view.dtype)))
 

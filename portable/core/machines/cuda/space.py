@@ -227,7 +227,7 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
 
 
 def _configure(space, compiled, policy):
-    """(compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
+    """Return (compiled kernel, blocks of the grid, bytes of dynamic shared memory) of a launch."""
     if policy.__class__ is MDRangePolicy:
         return compiled, compiled.box_grid(policy.extents), 0
     if policy.__class__ is RangePolicy:
@@ -552,7 +552,7 @@ def listing(space, kernel, policy, policy_kind, specs, reducers):
 def lower_to_ptx(
     kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
 ):
-    """PTX of a kernel, with no GPU in the machine."""
+    """Return the PTX of a kernel; no GPU is needed."""
     entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug, capability >= TENSOR)
     return engine.ptx(entry.text, capability, kernel.name)
 
