@@ -234,8 +234,9 @@ def _known(digit_bits, n_places, place, state):
 
 @function
 def _next_tile(team, n_keys, n, state, counts):
-    """(the next tile that no team has taken, which of two kinds of rounds this is, how many keys the tile
-    has); counts are cleared."""
+    """Return (the next tile that no team has taken, the parity of the round, the number of keys of the tile);
+    counts are cleared.
+    """
     for e in team.thread_range(counts.shape[0] * counts.shape[1]):
         counts[e // counts.shape[1], e % counts.shape[1]] = 0
     number = int64(team.broadcast(atomic_add(state, state.shape[0] - 1, 1) if team.single() else 0))
@@ -345,7 +346,7 @@ def _look_back(team, tile, parity, starts, totals, begins, words):
 
 @function
 def _shelve(team, shift, counts, own, ranks, shelf):
-    """A member's keys to their places in the sorted tile, which become their ranks."""
+    """Move a member's keys to their places in the sorted tile, which become their ranks."""
     for m in range(own.shape[0]):
         ranks[m] += counts[team.rank // team.warp_size, _digit(own[m], shift, counts.shape[1])]
         shelf[ranks[m]] = own[m]
@@ -593,8 +594,8 @@ def _by_teams(space):
 
 
 def _tiling(space):
-    """Members of a team, bits of a digit, and keys of a tile (at least, on a CPU), which a team counts and
-    moves.
+    """Return the members of a team, bits of a digit, and keys of a tile (at least, on a CPU), which a team
+    counts and moves.
 
     On a CPU, where a team that is not packed has one member, the counters of 256 digits stay in its first
     cache. On a GPU a tile has some keys of each digit, which are written together.
@@ -672,7 +673,7 @@ def _widened(x, space):
 
 
 def _vector(array, name, space, any_dtype=False, small=False):
-    """(View, Space) of a one-dimensional argument."""
+    """Return (View, Space) of a one-dimensional argument."""
     space = resolve(space)
     if not isinstance(array, View):
         try:

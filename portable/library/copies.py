@@ -80,8 +80,8 @@ def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None
 
 
 def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
-    """Return A NumPy array in memory of the host that a GPU copies from and to at the speed of its link,
-    without a copy in between.
+    """Return a NumPy array in host memory that a GPU copies from and to at the speed of its link, without a
+    copy in between.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
 
 
 def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
-    """`view` itself if a space reaches it, else `create_mirror(view, space)`.
+    """Return `view` itself if a space reaches it, else `create_mirror(view, space)`.
 
     Parameters
     ----------
@@ -200,8 +200,9 @@ def deep_copy(
 
 
 def _copied(target, source):
-    """Return True after copying, if a view and a NumPy array are alike: the most frequent case, in which
-    all other checks would take half of the time."""
+    """Copy between a view and a NumPy array of the same layout and return True, else False: the most frequent
+    case, in which all other checks would take half of the time.
+    """
     up = source.__class__ is np.ndarray
     host, view = (source, target) if up else (target, source)
     if view.__class__ is not View or host.__class__ is not np.ndarray:

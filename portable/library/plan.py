@@ -52,8 +52,9 @@ class Plan:
 
     @property
     def as_made(self) -> bool:
-        """Return True if a call may run the code that was prepared: not where this context, or the plan's
-        own, has another build, as `pk.use(debug=...)` and `portable.testing.watching` set."""
+        """True if a call may run the prepared code: not if this context, or the plan's own, has another
+        build, as `pk.use(debug=...)` and `portable.testing.watching` set.
+        """
         hooks = current()
         return (hooks.redirect, hooks.debug) == self._build
 

@@ -57,7 +57,9 @@ def row_length(r, offsets):
 
 @function
 def _looked_at(r, offsets):
-    """(its length, where the first row begins, where the last one ends, its length), 0 of other rows."""
+    """Return (the row's length, the beginning of the first row, the end of the last one, the row's length),
+    with 0 for other rows' ends.
+    """
     begin, end = int64(offsets[r]), int64(offsets[r + 1])
     return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0, end - begin
 

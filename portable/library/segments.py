@@ -625,8 +625,9 @@ def segmented_sort(
 
 
 def _ragged(values, offsets, reducer, space):
-    """(values, offsets, the dtype in which values add up, the neutral number, (space, number of values, of
-    rows)), all but the offsets' numbers checked."""
+    """Return (values, offsets, the dtype of sums of values, the neutral number, (space, number of values, of
+    rows)), all checked but the offsets' numbers.
+    """
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
             f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"

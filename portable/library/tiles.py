@@ -66,7 +66,7 @@ def elements(build, call):
 
 
 def _product(build, node):
-    """c += a b."""
+    """Emit c += a b."""
     note_collective(build, node)
     team, (c, a, b) = build.expr(node.func.value), build.arguments(node, 3, read=build.expr)
 

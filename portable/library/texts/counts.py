@@ -34,7 +34,9 @@ _SERIES = (
 
 @function
 def _stirling(k):
-    """log k! beyond (k + 1/2) log k - k + log sqrt(2 pi), k >= 10, to 3e-13; for smaller k see _log_mass."""
+    """Return log k! beyond (k + 1/2) log k - k + log sqrt(2 pi), k >= 10, to 3e-13; for smaller k see
+    _log_mass.
+    """
     inverse = 1.0 / k
     square = inverse * inverse
     total = 0.0
@@ -45,7 +47,7 @@ def _stirling(k):
 
 @function
 def _beyond(k):
-    """`_stirling` for every k > 0: below 10 by the products themselves."""
+    """Return `_stirling` for every k > 0: below 10 by the products themselves."""
     rise = 0.0
     while k < 10.0:  # s(k) = s(k + 1) + (k + 1/2) log((k + 1) / k) - 1
         rise += (k + 0.5) * log_normal((k + 1.0) / k) - 1.0
@@ -55,7 +57,7 @@ def _beyond(k):
 
 @function
 def _surplus(k, mean):
-    """k log(k / mean) + mean - k for k, mean > 0, without cancellation (Loader's bd0)."""
+    """Return k log(k / mean) + mean - k for k, mean > 0, without cancellation (Loader's bd0)."""
     away = k - mean
     v = away / (k + mean)
     total = k * log_normal(k / mean) - away
@@ -70,7 +72,9 @@ def _surplus(k, mean):
 
 @function
 def _log_poisson(k, mean):
-    """log of the Poisson probability of k >= 0, a whole float; Loader's form, right to about 1e-12."""
+    """Return the log of the Poisson probability of k >= 0, an integral float; Loader's form, accurate to
+    about 1e-12.
+    """
     log_mass = 0.0 - mean
     if k > 0.0:
         log_mass = 0.0 - _beyond(k) - _surplus(k, mean) - _HALF_LOG_TWO_PI - 0.5 * log_normal(k)
@@ -79,7 +83,7 @@ def _log_poisson(k, mean):
 
 @function
 def _log_binomial(k, n, p):
-    """log of the binomial probability of k, 0 <= k <= n, except terms that do not depend on k."""
+    """Return the log of the binomial probability of k, 0 <= k <= n, except terms that do not depend on k."""
     rest = n - k
     log_mass = 0.0
     if k > 0.0:

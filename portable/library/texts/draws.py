@@ -18,8 +18,9 @@ _ROUND, _ROUND32, log_normal32, quarter32 = T.ROUND, F32.T.ROUND, F32.log_normal
 
 @function(chain=True)
 def philox(c0: Whole, c1: Whole, c2: Whole, c3: Whole, k0: Whole, k1: Whole) -> tuple[Any, Any, Any, Any]:
-    """Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20
-    multiplications."""
+    """Return Philox4x32-10 of a counter of four 32-bit words under a key of two: four uint32, by 20
+    multiplications.
+    """
     c0, c1, c2, c3, k0, k1 = uint64(c0), uint64(c1), uint64(c2), uint64(c3), uint64(k0), uint64(k1)
     # lower halves of 64 bits: converting lanes to 32 bits in between would cost twice as much
     for _ in range(10):

@@ -153,8 +153,9 @@ def _fraction(a, x):
 
 @function
 def _incomplete(a, x):
-    """P(a, x) and Q(a, x): the series below a + 1, Legendre's continued fraction above, both times a
-    probability of Poisson's in Loader's form, so that it is right for large a too."""
+    """Return P(a, x) and Q(a, x): the series below a + 1, Legendre's continued fraction above, both times a
+    Poisson probability in Loader's form, so that it is accurate for large a too.
+    """
     a, x = float64(a), float64(x)
     lower, upper = where(x == 0.0, 0.0, NAN), where(x == 0.0, 1.0, NAN)
     if a > 0.0 and x > 0.0 and isfinite(a):

@@ -70,7 +70,7 @@ def padded(x, i, most, k, t, zero):
 
 @function
 def lanes(team, own, a, b):
-    """Blocks of rows and packs, as registers last."""
+    """Multiply by blocks of rows and packs, which are kept in registers."""
     rows, packs = own.tile.rows_at_once, own.tile.packs_at_once
     total, across = local((rows, packs), own.dtype), own.tile.right // packs
     for block in range(own.tile.down // rows * across):
@@ -115,7 +115,7 @@ def into(team, c, a, b):
 # ---- test of tensor cores: True if they multiply in order
 @kernel
 def in_order(team, same):
-    """Counts the numbers of a tile, 16 x 8 by 64, that are those of a chain of fma."""
+    """Count the elements of a tile, 16 x 8 by 64, that equal the results of a chain of fma."""
     a, b = team.scratch((16, 64), float64), team.scratch((64, 8), float64)
     for e in team.thread_range(1024):
         a[e // 64, e % 64] = sample(e)

@@ -40,8 +40,9 @@ def isclose(a: Number, b: Number, rel_tol: float = 1e-9, abs_tol: float = 0.0) -
 
 @word("inline", also=(math.frexp, np.frexp))
 def frexp(x: Number) -> tuple[float, int]:
-    """(m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; zero, infinities and NaN are their own m,
-    and e is 0."""
+    """Return (m, e) with x = m 2^e and 1/2 <= abs(m) < 1, e an integer; for zero, infinities and NaN m is x,
+    and e is 0.
+    """
     e = logb(x) + 1.0
     e = where(isfinite(e), e, 0.0)
     return ldexp(x, -e), int(e)
