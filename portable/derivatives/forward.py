@@ -337,7 +337,7 @@ class Walk:
         self.along(o, put)
 
     def choice(self, o):
-        """`a if c else b`, as an If that assigns the value and its tangents."""
+        """Insert `a if c else b` as an If that assigns the value and its tangents."""
         build, variable, home = self.build, Variable("the choice"), self.build.block
         node = If(o.args[0], o.parts[0][0], o.parts[1][0], (o.attr, o.attr))
         node.line = build.line

@@ -344,7 +344,7 @@ def count(r, s, env):
 
 
 def _parts(build, n, size):
-    """n / size, rounded up."""
+    """Return n / size, rounded up."""
     return build.binary("//", build.binary("+", n, build.binary("-", size, build.const(1))), size)
 
 

@@ -198,7 +198,7 @@ class Reverse:
             env[o] = self.again(o, [self.known(a, env) for a in o.args], env)
 
     def chosen(self, o, env):
-        """`a if c else b`, `a and b`, `a or b`: the other side is not evaluated."""
+        """Emit `a if c else b`, `a and b`, `a or b`: the other side is not evaluated."""
         sides = [(block.body, value) for block, value in o.parts]
         if o.op == "junction":
             sides = [*sides, ([], o.args[1])][:: 1 if o.attr[0] else -1]

@@ -226,7 +226,7 @@ class Target:
                     self.conflict(o, root)
 
     def all_keys(self):
-        """(label, known indices) of the elements that are written at such."""
+        """Return (label, known indices) of the elements that are written at known indices."""
         found = {
             (view.label, known)
             for view, accesses in self.written.items()
