@@ -29,13 +29,13 @@ def _reach(x, index, site, how):
 
 
 def load(x, index, site):
-    """x[index]."""
+    """Return x[index]."""
     _reach(x, index, site, READ)
     return x.get(index)
 
 
 def store(x, index, site, value):
-    """x[index] = value, a number of x's dtype."""
+    """Execute x[index] = value, a number of x's dtype."""
     _write(x, _reach(x, index, site, WRITE), index, value)
 
 

@@ -26,7 +26,7 @@ class Numbers:
         """An integer did not fit."""
 
     def lost(self, message, site):
-        """A number became infinite."""
+        """Record that a number became infinite."""
 
     def beyond(self, number, dtype, site, word, *operands):
         """Return a signed result of an operation on these operands, beyond its type, which wraps."""
@@ -70,7 +70,7 @@ UNWATCHED = Numbers()
 
 
 def number(value, dtype):
-    """Return A Python or NumPy number as one of a strong dtype."""
+    """Return a Python or NumPy number as one of a strong dtype."""
     if t.held(dtype) == "float32":
         return single(value)
     return t.converted(value.item() if isinstance(value, np.generic) else value, dtype)
@@ -84,7 +84,7 @@ def single(value):
 
 
 def divided(a, b):
-    """a / 0.0 of Python's floats."""
+    """Return a / 0.0 of Python's floats."""
     return float(np.float64(a) / b)
 
 

@@ -285,7 +285,9 @@ class Code:
         self.sides(s.condition, (s.then.body, None), (s.otherwise.body if s.otherwise else (), None))
 
     def sides(self, condition, *sides, name=None, dtype=None):
-        """Pairs of statements, of which a condition chooses one, and of the value that `name` then has."""
+        """Yield pairs of statements, of which a condition chooses one, and of the value that `name`
+        then has.
+        """
         for head, (body, value) in zip((f"if {self.get(condition, 'bool')}:", "else:"), sides):
             self.say(head)
             with self.inside():
@@ -404,7 +406,7 @@ class Code:
             self.say(f"run.leak({facts['element']}, {facts['site']})")
 
     def junction(self, o, name):
-        """A value that is computed on one of two sides only."""
+        """Write a value that is computed on one of two sides only."""
         self.names[o] = name
         sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
         if o.op == "junction" and not o.attr[0]:

@@ -83,12 +83,12 @@ class Finding:
 
     @property
     def key(self):
-        """Findings of one key are one defect."""
+        """The findings of one key are one defect."""
         return self.kind, self.file, self.line, self.view
 
 
 def in_order(findings):
-    """Findings, causes first."""
+    """Return findings, causes first."""
     return sorted(findings, key=lambda f: (_RANK[f.kind], f.file, f.line))
 
 

@@ -135,7 +135,7 @@ class Run(Numbers):
         self.notes.add(kind, file, line, message, view, index, tuple(map(self.name_of, lanes)), **more)
 
     def unwritten(self, view, cell, site):
-        """A private array's element was read before it was written."""
+        """Record a read of a private array's unwritten element."""
         index = view.root.index_of(cell)
         self.note(
             "uninitialised read",
@@ -149,7 +149,7 @@ class Run(Numbers):
         )
 
     def leak(self, view, index, site):
-        """A float64 value was stored into float32."""
+        """Record a store of a float64 value into float32."""
         if self.code.leaks:
             index = view.root.index_of(view.cell(index if isinstance(index, tuple) else (index,)))
             self.note(
@@ -163,11 +163,11 @@ class Run(Numbers):
             )
 
     def lost(self, message, site):
-        """A number became infinite."""
+        """Record a number that became infinite."""
         self.note("float overflow", SITES[site], f"{message}, where it becomes infinite")
 
     def overflow(self, message, site):
-        """A signed integer does not fit."""
+        """Record a signed integer that does not fit."""
         self.note(
             "integer overflow",
             SITES[site],
@@ -175,7 +175,7 @@ class Run(Numbers):
         )
 
     def diverged(self, waiting, other):
-        """A collective that not all members reach."""
+        """Record a collective that not all members reach."""
         word, file, line = waiting.place
         who = f"{self.name_of(waiting.lane)} waits at team.{word}()"
         if other.done:
@@ -234,13 +234,15 @@ class Run(Numbers):
         return Watched(values, self, 0, valid=bytearray(b"\1" * values.nbytes), label=name)
 
     def local(self, shape, dtype, name):
-        """pk.local, of which every byte that has been written is known."""
+        """Return a pk.local array, which records the bytes that have been written."""
         values = unwritten(shape, dtype)
         return Watched(values, self, 0, valid=bytearray(max(values.nbytes, 1)), label=name or None)
 
 
 def _extent(policy):
-    """Members of a team, None without teams; and the bounds of each dimension of the indices."""
+    """Return the number of members of a team, None without teams; and the bounds of each dimension of the
+    indices.
+    """
     if isinstance(policy, MDRangePolicy):
         return None, list(zip(policy.begin, policy.end))
     if isinstance(policy, RangePolicy):

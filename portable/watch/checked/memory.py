@@ -32,12 +32,14 @@ def array_of(arg):
 
 
 def parts_of(arg):
-    """(names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else None."""
+    """Return (names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else
+    None.
+    """
     return dispatch.parts_of(arg) if dispatch.is_record(arg) else None
 
 
 def arrays_in(args, names):
-    """(name, array) of every array among arguments and tuples of them; a view's label is its name."""
+    """Yield (name, array) of every array among arguments and tuples of them; a view's label is its name."""
     for arg, name in zip(args, names):
         if (parts := parts_of(arg)) is not None:
             yield from arrays_in(parts[1], named(name, len(parts[1]), parts[0]))
@@ -177,7 +179,7 @@ class Memory:
         self._owners.append(views)
 
     def owner(self, cell):
-        """(view, index) of a cell."""
+        """Return (view, index) of a cell."""
         views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
         for view in views:
             index = view.index_of(cell)
@@ -229,8 +231,9 @@ def _bytes(array):
 
 
 def _together(arrays):
-    """[lowest address, one past the highest, numbers of the arrays] of each stretch of memory that some
-    arrays share."""
+    """Return [lowest address, one past the highest, numbers of the arrays] of each stretch of memory that
+    some arrays share.
+    """
     blocks = []
     for (low, high), k in sorted((_bytes(a), k) for k, a in enumerate(arrays)):
         if blocks and low < blocks[-1][1]:

@@ -129,7 +129,7 @@ def _conflicts(how, who, first):
 
 
 def _examples(bounds, some):
-    """(first, end, how many like it) of a few groups for each combination of sites."""
+    """Yield (first, end, number of similar ones) of a few groups for each combination of sites."""
     if not bounds.size:
         return
     _, number = np.unique(some.site, return_inverse=True)

@@ -60,7 +60,7 @@ class Entry(entry.Entry):
 
     @kept
     def foldings(self):
-        """Return A Folding for each reducer."""
+        """Return a Folding for each reducer."""
         values = self.contributions(self.tree.result) if self.reducers else ()
         return [Folding(self, *each) for each in zip(self.reducers, values, self.states)]
 

@@ -20,8 +20,8 @@ MANY = 100_000
 
 
 def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
-    """(findings, seeds, team sizes that ran, how many teams or indices all but the first trial visited or
-    None for all).
+    """Return (findings, seeds, team sizes that ran, the number of teams or indices in all but the first
+    trial, or None for all).
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def reference(policy, kernel, args, reducers):
 
 
 def _compiled(policy, kernel, args, reducers):
-    """(refusal, code): the refusals that a run explains better, and then code that is not refused."""
+    """Return (refusal, code): the refusals that a run explains better, and then code that is not refused."""
     with contextlib.suppress(RecursionError):  # of records within each other, which bind refuses
         args = copied(args)
     alone = not reducers and kernel.portable_text.returns_something  # which a launch would refuse

@@ -35,7 +35,7 @@ class _Executed(Executed):
         return found
 
     def is_free(self, instruction):
-        """Arguments are read from constant memory, as operands of other instructions."""
+        """Return True for reads of arguments: from constant memory, as operands of other instructions."""
         if instruction.opcode not in ("load", "getelementptr"):
             return False
         found = str(next(instruction.operands)) in self.places

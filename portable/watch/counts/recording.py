@@ -38,10 +38,11 @@ class Recorder:
         return self._made[n]
 
     def _function(self, n):
-        """`n` is a number of contiguous elements, passed by the first one's address, or the type of all
-        lanes' addresses, passed with the bits of the active ones. The further arguments are the facts of the
-        view, numbers of 64 bits (an element's size as a shift, addresses of both maps and of the samples, the
-        worker; then counters: of moves, and LATE), the place of the last line, and 1 to read, 2 to write.
+        """Return the function for `n`: a number of contiguous elements, passed by the first one's address, or
+        the type of all lanes' addresses, passed with the bits of the active ones. The further arguments are
+        the facts of the view, numbers of 64 bits (an element's size as a shift, addresses of both maps and of
+        the samples, the worker; then counters: of moves, and LATE), the place of the last line, and 1 to
+        read, 2 to write.
         """
         together, pointer = isinstance(n, int), ir.PointerType()
         types = [*([I64] if together else [n, ir.IntType(n.count)]), pointer, pointer, I64]
@@ -55,7 +56,7 @@ class Recorder:
         return function
 
     def _known(self, b, about, ways):
-        """(an element's size as a shift, both maps, the rest but the last line)."""
+        """Return (an element's size as a shift, both maps, the rest but the last line)."""
         places = [b.gep(about, [I64(k)], source_etype=I64) for k in range(KNOWN + 1 + self.n_samples)]
         shift, read, written, samples, worker = (b.load(place, typ=I64) for place in places[:KNOWN])
         one = b.select(b.icmp_unsigned("==", ways, I64(2)), written, read)

@@ -35,8 +35,8 @@ class Trace:
         self.samples[:, LIMIT] = [int(first / LESS**k) for k in range(SAMPLES)]
 
     def found(self, touched, lines):
-        """{("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES together, fetch
-        and write back.
+        """Return {("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES
+        together, fetch and write back.
 
         `touched` is the number of lines, `lines` the numbers of those that are read, and of those that are
         written. The dirty lines in a cache at the end count as written back; a line that is only written is

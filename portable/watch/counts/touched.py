@@ -92,7 +92,7 @@ def _views(entry, views, words):
 
 
 def _regions(views):
-    """Views that overlap together, if their elements are of one size."""
+    """Group views that overlap, if their elements are of one size."""
     found = []
     for name, place, begin, end, size in sorted(views, key=lambda view: (view[4], view[2])):
         last = found[-1] if found else None

@@ -71,7 +71,7 @@ class Sites:
         return len(self.known) - 1
 
     def raise_if(self, words):
-        """CheckError with the Fault that is in eight words, if one is."""
+        """Raise CheckError with the Fault in eight words, if there is one."""
         taken, site, number, limit, lane, *index = struct.unpack("=8q", words)
         if not taken:
             return
