@@ -69,7 +69,7 @@ class Foreign:
         return self.dtypes
 
     def typed(self, argtypes):
-        """numba's type of the result; its code is known from then on."""
+        """Return numba's type of the result, after compiling the function."""
         function = self.function
         if not isinstance(function, Dispatcher):
             from . import device

@@ -110,7 +110,7 @@ def call(linked, context, builder, kinds, values):
 # ---- numba's functions in portable's kernels
 @functools.cache
 def _compiled(function, dtypes):
-    """(name, PTX, dtype of the result) of a function of numba's for arguments of these dtypes."""
+    """Return (name, PTX, dtype of the result) of a numba function for arguments of these dtypes."""
     argtypes = tuple(NUMBA["int32" if d == "bool" else d] for d in dtypes)
     name = f"numba_{function.py_func.__name__}"
     try:
@@ -134,7 +134,9 @@ def _compiled(function, dtypes):
 
 
 def result_of(function, dtypes):
-    """(numba's type of the result, a hash of the code) of a device function for arguments of these dtypes."""
+    """Return (numba's type of the result, a hash of the code) of a device function for arguments of these
+    dtypes.
+    """
     _, ptx, dtype = _compiled(function, tuple(dtypes))
     return NUMBA[dtype], _hash(ptx)
 

@@ -237,7 +237,7 @@ class Pool:
         return _compiled()[0]
 
     def start(self):
-        """numba starts its threads with its first parallel code."""
+        """Do nothing: numba starts its threads with its first parallel code."""
 
     def run(self, function, block, begin, end, chunk):
         """Call `function` for every chunk of [begin, end), and wait; between groups of many chunks Python

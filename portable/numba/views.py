@@ -31,7 +31,7 @@ register_model(View)(ArrayModel)
 
 @typeof_impl.register(Ours)
 def _typeof(view, context):
-    """numba's type of a View; SpaceError where numba's code for CPUs cannot reach it."""
+    """Return numba's type of a View; SpaceError if numba's code for CPUs cannot reach it."""
     if view.memory != HOST:
         raise SpaceError(
             f"{view!r} is in memory '{view.memory}', which numba's functions for CPUs cannot reach: "
