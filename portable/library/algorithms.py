@@ -473,7 +473,7 @@ def argsort(
     Notes
     -----
     For every 8 bits in which keys differ reads each key and its number once (on a CPU the key twice, and of
-    floats for all bits), and writes both once; so small whole numbers sort faster than floats. Needs room for
+    floats for all bits), and writes both once; so small integers sort faster than floats. Needs room for
     two more copies of the keys and of the order.
 
     Examples

@@ -198,7 +198,7 @@ def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
         Inside the block: a reduction or scan that returns its number (give it `out=` or `total=`), a copy, an
         allocation, or another capture.
     DTypeError, InputError
-        `times` is no whole number from 1 on.
+        `times` is not a positive integer.
 
     Examples
     --------

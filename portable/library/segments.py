@@ -51,7 +51,7 @@ from ..core.language.words import atomic_add, int64, local, static, where
 _TILE, _GPU_TILE, _WARP = 4096, 512, 32
 _ALONE = 32  # values, or parts, that a member combines by itself while others wait
 _JOINED = 256  # tiles of a team that joins their rows
-_LOOKED_AT = Min, Sum, Sum, Max  # of offsets: see rows.py
+_LOOKED_AT = Min, Sum, Sum, Max  # for offsets: see rows.py
 _LONG = 256  # values of a row, on average, from which on a GPU's teams take rows
 # the same, from which on a member reads twice as many values ahead: faster at 1,000, slower at 300
 _LONGER = 768
@@ -189,7 +189,7 @@ def unique(
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None
 ) -> View:
-    """Count each whole number from 0 on, or sum its weights: the same bits each time.
+    """Count each non-negative integer, or sum its weights: the same bits each time.
 
     Parameters
     ----------
@@ -491,8 +491,8 @@ def segmented_reduce(
     Returns
     -------
     View, shape (n_rows,)
-        The reducer's identity for an empty row. Of the dtype of values, whole numbers in 64 bits. The bits do
-        not depend on the number of threads.
+        The reducer's identity for an empty row. Of the dtype of values, integers in 64 bits. The bits do not
+        depend on the number of threads.
 
     Raises
     ------
@@ -550,7 +550,7 @@ def segmented_scan(
 
     Returns
     -------
-    View, shape (n,), of the dtype of values, whole numbers in 64 bits
+    View, shape (n,), of the dtype of values, integers in 64 bits
 
     Examples
     --------

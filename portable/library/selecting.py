@@ -222,7 +222,7 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
 
     Parameters
     ----------
-    keep : View or NumPy array, shape (n,), of bool or whole numbers
+    keep : View or NumPy array, shape (n,), of bool or integers
         Whether to keep each (zero: no).
     values : View or NumPy array, shape (n,), of any dtype, optional
     space : str or Space, optional

@@ -40,7 +40,7 @@ def horner_parts(x, coefficients, last_low):
 
 
 def quotient(n, n_low, d, d_low):
-    """(n + n_low) / (d + d_low): the division put right by its remainder."""
+    """(n + n_low) / (d + d_low): the quotient corrected by its remainder."""
     w = 1.0 / d
     q = n * w
     return fma(fma(-q, d, n) + fma(-q, d_low, n_low), w, q)

@@ -134,8 +134,8 @@ def _poisson_accepts(k, v, left, hat, mean):
 
 @function
 def poisson(seed: Whole, stream: Whole, draw: Whole, mean: Real) -> np.int64:
-    """Return a whole number from the Poisson distribution, as int64; mean from 0 to 2^52. 64 draws belong
-    to it: draw, ..., draw + 63.
+    """Return an integer from the Poisson distribution, as int64; mean from 0 to 2^52. It reserves 64 draws:
+    draw, ..., draw + 63.
 
     Below 10 by inversion, one draw, every probability accurate to 2^-50; from 10 on by Hoermann's transformed
     rejection (PTRS, 1993), whose distribution is exact except for rounding: the deciding logarithm is
@@ -220,8 +220,8 @@ def _successes(seed, stream, draw, trials, p):
 
 @function
 def binomial(seed: Whole, stream: Whole, draw: Whole, n: Whole, p: Real) -> np.int64:
-    """Return a whole number from the binomial distribution of n tries, as int64; n from 0 to 2^52. 64
-    draws belong to it.
+    """Return an integer from the binomial distribution of n trials, as int64; n from 0 to 2^52. It reserves
+    64 draws: draw, ..., draw + 63.
 
     If n min(p, 1 - p) is below 10 by inversion, one draw, every probability accurate to 2^-48; else by
     Hoermann's transformed rejection (BTRS, 1993), exact except for rounding as `poisson` is. n may be an

@@ -92,7 +92,7 @@ def uniform_open32(seed: Whole, stream: Whole, draw: Whole) -> float32:
 
 @function
 def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
-    """Return a whole number in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
+    """Return an integer in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
     floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may
     not end, and every number's probability differs from 1 / n by less than 2^-128.
@@ -126,7 +126,7 @@ def normal(seed: Whole, stream: Whole, draw: Whole) -> float64:
     w = words(seed, t & ~uint64(32) | _SHARED, draw)
     radius = sqrt(2.0 * (0.0 - log_normal(1.0 - float64(_upper53(w[0], w[1])) * 2.0**-53)))
     turn = float64(_upper53(w[2], w[3])) * 2.0**-51  # in quarters: taking whole ones away is exact
-    near = turn + _ROUND  # the nearest whole number is in its low bits
+    near = turn + _ROUND  # the nearest integer is in its low bits
     return radius * quarter(bits(near) + 1 - sine, (turn - (near - _ROUND)) * _QUARTER, 0.0)
 
 

@@ -19,7 +19,7 @@ def erfcx(a, a_low):
     """exp(a^2) erfc(a) of a >= 0 in two parts.
 
     The rounded t = (a - k) / (a + k) belongs to a slightly different a, for which 1 - t is 2k / (a + k); the
-    difference is put right by the derivative 2a erfcx(a) - 2 / sqrt(pi).
+    difference is corrected by the derivative 2a erfcx(a) - 2 / sqrt(pi).
     """
     k, half_of_1_over_k, last_low, two_over_sqrt_pi = T.ERFCX_PARTS
     d = a + k

@@ -49,8 +49,8 @@ def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float6
     """Return a float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw +
     127.
 
-    Of two gamma numbers; where both are too small for a float64 it is 0 or 1. NaN where a or b is not above
-    0.
+    The ratio of one gamma variate to the sum of two; where both are too small for a float64 it is 0 or 1. NaN
+    unless a and b are above 0.
     """
     x = gamma(seed, stream, draw, a)
     y = gamma(seed, stream, uint64(draw) + uint64(64), b)
