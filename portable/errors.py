@@ -22,7 +22,7 @@ PortableError
     ├── CheckError                 the checked space found defects; `.findings` lists them
     ├── NestedLaunchError          a launch after a fork
     ├── DeviceError                the driver reported a failure
-    └── OutOfMemoryError (MemoryError)   the space has no room for the request
+    └── OutOfMemoryError (MemoryError)   the space has too little memory for the request
 """
 
 import re
@@ -141,4 +141,4 @@ class DeviceError(LaunchError):
 
 
 class OutOfMemoryError(LaunchError, MemoryError):
-    """The space has no room for the request."""
+    """The space has too little memory for the request."""

@@ -44,7 +44,7 @@ def folder() -> Path | None:
         for place in (*reversed(path.parents), path):
             if not place.is_dir():  # `parents=True` would leave those above to the umask
                 place.mkdir(mode=0o700, exist_ok=True)
-                place.chmod(0o700)  # where the umask takes away more
+                place.chmod(0o700)  # if the umask removes further permissions
         others = _open_to_others(path)
     except (
         OSError,

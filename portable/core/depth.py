@@ -13,7 +13,7 @@ from .locks import Lock
 # Nested calls of Python, of which a level of a source takes up to fifteen. They lie on the heap, except those
 # that pass through C: all of them fit a stack of 2 MiB four times.
 MOST_CALLS = 8000
-_lock, _held = Lock(), []  # the limits that were there before, one a thread that has room
+_lock, _held = Lock(), []  # the previous limits, one for each thread inside `room`
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator
     Parameters
     ----------
     place : str
-        Of the kernel or function, as messages name it.
+        Place of the kernel or function, as messages name it.
     trees : callable
         Returns the syntax trees of the input, if they are too deep.
 

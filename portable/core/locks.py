@@ -249,7 +249,7 @@ def look(name, more=0.0):
 def _once_more():
     """Have the system end the process at the Ctrl-C after the next one: also while LLVM's code runs."""
     flags, mask = {"linux": (136, 1 << 31), "darwin": (12, 4)}.get(sys.platform, (0, 0))
-    if mask:  # where the flags lie in a sigaction, and SA_RESETHAND
+    if mask:  # offset of the flags in a sigaction, and SA_RESETHAND
         action, call = ctypes.create_string_buffer(256), ctypes.CDLL(None).sigaction
         call(signal.SIGINT, None, action)
         ctypes.c_uint32.from_buffer(action, flags).value |= mask

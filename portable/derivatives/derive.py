@@ -1,5 +1,6 @@
-"""pk.derivative, pk.adjoint and the gradients of parallel_reduce: which numbers and arrays are meant.
-Trees are changed in forward.py and reverse.py."""
+"""pk.derivative, pk.adjoint and the gradients of parallel_reduce: selection of the numbers and arrays. Trees
+are transformed in forward.py and reverse.py.
+"""
 
 from __future__ import annotations
 

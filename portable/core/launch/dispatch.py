@@ -58,7 +58,7 @@ _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  #
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
 _SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
 _MOST_STATICS = 1024
-_MOST_LEVELS = 50  # of tuples and records within each other
+_MOST_LEVELS = 50  # largest depth of nested tuples and records
 _statics = {}  # the last constants by type and repr, one object each: a NaN equals itself only as an object
 _policy, _space = functools.lru_cache(maxsize=1024)(as_policy), functools.lru_cache(maxsize=64)(require)
 _REFUSED = InputError, struct.error
@@ -167,7 +167,7 @@ def _describer(a, kind):
         found = lambda a, level: describe_lent(a)  # noqa: E731
     else:
         return _describe_known
-    if len(_of_type) >= _MOST_STATICS:  # of a program that makes types
+    if len(_of_type) >= _MOST_STATICS:  # for programs that create many types
         _of_type.pop(next(reversed(_of_type)))
     return _of_type.setdefault(kind, found)
 

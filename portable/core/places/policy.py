@@ -54,7 +54,7 @@ class RangePolicy:
     space : str or Space, optional
         Where to run; the default space if not given.
     chunk : int, optional
-        Indices that one CPU thread takes at a time; chosen by the layer if not given.
+        Indices that one CPU thread takes at a time; chosen automatically if not given.
 
     Examples
     --------

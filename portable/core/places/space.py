@@ -41,7 +41,7 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     Raises
     ------
     DTypeError, InputError
-        `n` is no whole number from 1 on.
+        `n` is not a positive integer.
 
     Examples
     --------

@@ -420,7 +420,7 @@ class Code:
         return next((_TEXTS[k] for k in keys if k in _TEXTS), "{0:=} {o.attr} {1:=}")
 
     def facts(self, o, dtype, args):
-        """Return the names that a row of `_TEXTS` may use besides the arguments."""
+        """Return the names that a row of `_TEXTS` may use in addition to the arguments."""
         site = site_of(*self.place)
         facts = {
             "o": o,

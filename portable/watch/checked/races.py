@@ -277,6 +277,7 @@ def _early_reads(run, all_of):
     cell, top = _compact(some.cell, run.memory.top)
     writes = np.flatnonzero(some.how != READ)[::-1]
     first_write = np.full(top, len(all_of.cell))
-    first_write[cell[writes]] = some.time[writes]  # of several the last one counts: the earliest
+    # assignments of several keep the last one, the earliest access
+    first_write[cell[writes]] = some.time[writes]
     reads = (some.how != WRITE) & (some.how != REPLACE)
     return some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))

@@ -195,7 +195,7 @@ def _call(result, callee, operands):
     if callee.startswith(_NO_WORK):
         return None
     if callee.startswith(SPECIAL):
-        return _short(callee), result.lstrip("{ ").partition(",")[0]  # of a quotient and its rest, one
+        return _short(callee), result.lstrip("{ ").partition(",")[0]  # one for a quotient and its remainder
     words = callee.removeprefix("llvm.").split(".")
     while words[-1].strip("v0123456789") in ("f", "i", "p"):  # types that it is for: v8f64, i32, p0
         words.pop()

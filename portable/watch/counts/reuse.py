@@ -68,7 +68,7 @@ class _Sample:
         n_lines = len(np.unique(lines))
         full = len(records) < numbers[0]
         self.share = float(numbers[LIMIT]) / (1 << HASHED) if full else max(n_lines, 1) / max(touched, 1)
-        # of accesses that are not a line's first, which the begin has more of
+        # scale for accesses that are not a line's first, which are rarer at the beginning
         repeated = max(int(numbers[0]) - self.share * touched, 0.0) / max(len(records) - n_lines, 1)
         self.weight = (repeated if full else 1.0) / self.share
         self.workers = [_Worker(records[workers == worker], self.share) for worker in np.unique(workers)]

@@ -19,7 +19,7 @@ HELP = 240  # the pool's `run` and `copy`, and the functions of this file that i
 
 PIECE = 16 << 10  # bytes that have a stamp
 TEAM = 1024  # a piece's threads
-# minimum number of blocks, which take pieces in turn, and pieces of each block where there are more
+# minimum number of blocks, which process pieces in rotation, and pieces of each block if there are more
 BLOCKS, EACH = 16, 8
 SHARES, SHARE = 64, 8  # pieces that a thread takes together, and as many threads side by side
 SEGMENTS = 8

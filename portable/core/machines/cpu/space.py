@@ -24,9 +24,9 @@ from .pool_code import ROUNDS
 REDUCE_BLOCKS, REDUCE_LEAST = 256, 4096  # a reduction's blocks: at most, and indices in one at least
 SCAN_LEAST = 8192
 _FEW_ROWS = 3  # that are called one by one; more in a row, with no Python between them
-# the same of a scan that goes in turn through blocks side by side, which fall into different sets of a cache
-# as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more is no
-# denormal number, of which a multiplication takes 100 cycles and more; a thread's indices between the passes
+# the same for a scan that processes blocks in sequence, several side by side; these fall into different sets
+# of a cache, as they begin an odd number of times 512 bytes apart; a product of 960 decays of a half or more
+# is no denormal number, whose multiplication takes 100 cycles and more; a thread's indices between the passes
 TURN_LEAST, TURN_BLOCKS, WINDOW = 960, 1 << 18, 1 << 17
 FINE = 64  # chunks for each thread, which takes several at once while many are left
 # indices of a loop-free kernel that are not worth waking a thread for, and of one that computes little: a

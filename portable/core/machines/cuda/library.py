@@ -266,7 +266,7 @@ def version():
 # The driver's CU_POINTER_ATTRIBUTE_MEMORY_TYPE, which is 0 for memory that is not CUDA's, and
 # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL.
 _KIND_AND_ORDINAL = (c_int * 2)(2, 9)
-_answer = threading.local()  # where the driver puts it
+_answer = threading.local()  # buffer for the driver's answer
 
 
 def _new_answer():

@@ -368,8 +368,9 @@ class Scan(Scanned):
             b.call(_STORE, [place, b.or_(half, self.mark)])
 
     def _await(self, *wanted):
-        """Return the states of (level, number, condition) each, once they are there; the neutral one where
-        the condition does not hold."""
+        """Return the states of (level, number, condition) each, once they are available; the neutral one
+        where the condition is false.
+        """
         b = self.b
         places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
         self.code.jump("ask")

@@ -40,7 +40,7 @@ _EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
 class Compiled:
     """A loaded kernel for one device, policy kind, signature and team size, with its own argument block."""
 
-    watch = None  # of a counting build
+    watch = None  # the watch of a counting build
 
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size, tensor=None):
         self.context = driver.context(space.device)
@@ -51,7 +51,7 @@ class Compiled:
             entry.text  # noqa: B018  (its sites are known when it has been emitted)
         self._take_functions(entry, self._load(entry, kernel.name))
         self.kernel, self.threads = kernel, entry.machine.threads
-        self.indices = self.threads * entry.width  # of a block
+        self.indices = self.threads * entry.width  # indices of a block
         self.results, self.state_words = entry.results, entry.state_words
         self.team_size, self.scratch_static, self.scratch_open = (
             team_size,
@@ -390,7 +390,7 @@ def _reduce(space, compiled, policy, words, outs, work):
         grid = min(grid, compiled.resident_blocks())
     elif policy.__class__ is MDRangePolicy:
         grid, depth = _deep_grid(policy.extents, compiled.threads)
-    grid = grid or 1  # of an empty policy, too, one block finishes the identity
+    grid = grid or 1  # for an empty policy, too, one block computes the identity
     partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
     block = (
         words
