@@ -17,7 +17,7 @@ TRIES = 60  # each succeeds with a probability above 0.95
 
 @function
 def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
-    """Return a float64 from the gamma distribution of scale 1; shape > 0. 64 draws belong to it: draw,
+    """Return a float64 from the gamma distribution of scale 1; shape > 0. It reserves 64 draws: draw,
     ..., draw + 63.
 
     The distribution is exact except for rounding. NaN unless shape is above 0, which the checked space and
@@ -46,7 +46,7 @@ def gamma(seed: Whole, stream: Whole, draw: Whole, shape: Real) -> np.float64:
 
 @function
 def beta(seed: Whole, stream: Whole, draw: Whole, a: Real, b: Real) -> np.float64:
-    """Return a float64 from the beta distribution; a, b > 0. 128 draws belong to it: draw, ..., draw +
+    """Return a float64 from the beta distribution; a, b > 0. It reserves 128 draws: draw, ..., draw +
     127.
 
     The ratio of one gamma variate to the sum of two; where both are too small for a float64 it is 0 or 1. NaN
@@ -86,7 +86,7 @@ def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> 
 @function
 def permutation(seed: Whole, stream: Whole, draw: Whole, out: ArrayLike) -> None:
     """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike;
-    len(out) draws belong to it.
+    It reserves len(out) draws.
 
     Many long ones are made faster by `pk.argsort` of random words.
     """
