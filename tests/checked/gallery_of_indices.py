@@ -1,5 +1,5 @@
-"""Broken kernels over ranges and boxes, one defect each, and their corrections. The line that is wrong says
-so."""
+"""Broken kernels over ranges and boxes, one defect each, and their corrections. The wrong line carries
+a mark."""
 
 import math
 
@@ -13,7 +13,7 @@ N = 12
 X = np.linspace(0.0, 1.0, N) + 0.5
 
 
-# ---- reduction by hand: each index updates what others update
+# ---- reduction by hand: each index updates elements that other indices update
 @pk.kernel
 def histogram_broken(i, x, counts):
     counts[int(x[i] * 4.0)] += 1  # wrong
@@ -24,7 +24,7 @@ def histogram(i, x, counts):
     pk.atomic_add(counts, int(x[i] * 4.0), 1)
 
 
-# ---- a sweep of Jacobi's that overwrites what its neighbours still read
+# ---- a sweep of Jacobi's method that overwrites values which its neighbours still read
 @pk.kernel
 def sweep_broken(i, x, out):
     x[i] = 0.5 * (x[max(i - 1, 0)] + x[min(i + 1, x.shape[0] - 1)])  # wrong
@@ -35,7 +35,7 @@ def sweep(i, x, out):
     out[i] = 0.5 * (x[max(i - 1, 0)] + x[min(i + 1, x.shape[0] - 1)])
 
 
-# ---- two steps in one launch: the second reads what other indices write in the first
+# ---- two steps in one launch: the second reads values that other indices write in the first
 @pk.kernel
 def smooth_then_difference_broken(i, x, smooth, out):
     smooth[i] = 0.5 * x[i] + 0.25
@@ -88,7 +88,7 @@ def compact(i, x, counter, out):
         out[slot] = 1.0
 
 
-# ---- a plain store to what others update atomically
+# ---- a plain store to elements that other indices update atomically
 @pk.kernel
 def count_or_reset_broken(i, x, counts):
     if x[i] > 1.45:
@@ -129,7 +129,7 @@ def double_blocks(i, block, x, out):
         out[j] = 2.0 * x[j]
 
 
-# ---- a neighbour that the last index has not
+# ---- a neighbour that the last index does not have
 @pk.kernel
 def forward_difference_broken(i, x, out):
     out[i] = x[i + 1] - x[i]  # wrong
@@ -140,7 +140,7 @@ def forward_difference(i, x, out):
     out[i] = x[i + 1] - x[i] if i + 1 < x.shape[0] else 0.0
 
 
-# ---- a neighbour that the first index has not; NumPy would take the last element
+# ---- a neighbour that the first index does not have; NumPy would take the last element
 @pk.kernel
 def backward_difference_broken(i, x, out):
     out[i] = x[i] - x[i - 1]  # wrong
@@ -190,7 +190,7 @@ def parents(i, parent, x, out):
     out[i] = x[parent[i]] if parent[i] >= 0 else 0.0
 
 
-# ---- an accumulator that nobody has set
+# ---- an accumulator without an initial value
 @pk.kernel
 def moments_broken(i, a, out):
     sums = pk.local(2, pk.float64)
@@ -266,7 +266,7 @@ def key(i, out):
     out[i] = k * k % 1_000_003 * k % 1_000_003
 
 
-# ---- what must hold does not
+# ---- an assertion that does not hold
 @pk.kernel
 def logarithms_broken(i, x, out):
     assert x[i] > 0.6, "positive"  # wrong

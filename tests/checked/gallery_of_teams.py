@@ -64,7 +64,7 @@ def shares(team, x, out):
         out[team.league_rank, j] = x[team.league_rank, j] / total[0]
 
 
-# ---- a tree of sums whose levels run into each other
+# ---- a tree of sums whose levels overlap in time
 @pk.kernel
 def tree_broken(team, x, out):
     row = team.scratch(8, pk.float64)
@@ -97,7 +97,7 @@ def tree(team, x, out):
         out[team.league_rank, 0] = row[0]
 
 
-# ---- scratch used again in the next trip of a loop, while others still read it
+# ---- scratch used again in the next iteration of a loop, while other members still read it
 @pk.kernel
 def rows_in_turn_broken(team, x, out):
     row = team.scratch(N, pk.float64)
@@ -121,7 +121,7 @@ def rows_in_turn(team, x, out):
         team.barrier()
 
 
-# ---- a sweep in scratch that overwrites what neighbours still read
+# ---- a sweep in scratch that overwrites values which neighbours still read
 @pk.kernel
 def diffuse_broken(team, x, out):
     row = team.scratch(N, pk.float64)
@@ -168,7 +168,7 @@ def scale_by_first(team, x, out):
         out[team.league_rank, j] = x[team.league_rank, j] / first[0]
 
 
-# ---- a reduction taken for a barrier
+# ---- a reduction mistaken for a barrier
 @pk.kernel
 def mirror_of_shares_broken(team, x, out):
     row = team.scratch(N, pk.float64)
@@ -235,7 +235,7 @@ def last_item(team, x, out):
             out[team.league_rank, 0] = x[team.league_rank, j]
 
 
-# ---- all teams add to one place
+# ---- all teams add to one element
 @pk.kernel
 def grand_total_broken(team, x, out):
     part = 0.0
@@ -256,7 +256,7 @@ def grand_total(team, x, out):
         pk.atomic_add(out, (0, 0), part)
 
 
-# ---- a barrier taken for one between teams: the neighbour's block may not be there yet
+# ---- a barrier mistaken for one between teams: the neighbour's block may not be written yet
 @pk.kernel
 def halo_broken(team, x, out):
     own = team.league_rank
@@ -277,7 +277,7 @@ def halo(team, x, out):
         out[own, 0] = 0.5 * (2.0 * x[(own + 1) % team.league_size, N - 1])
 
 
-# ---- a table that one team makes and others look into: scratch is each team's own
+# ---- a table that one team makes and other teams read: scratch is private to a team
 @pk.kernel
 def table_broken(team, x, out):
     table = team.scratch(N, pk.float64)
@@ -299,7 +299,7 @@ def table(team, x, out):
         out[team.league_rank, j] = table[j]
 
 
-# ---- sums in scratch that nobody has set to zero
+# ---- sums in scratch without an initial value
 @pk.kernel
 def sums_broken(team, x, out):
     sums = team.scratch(N, pk.float64)
@@ -316,7 +316,7 @@ def sums(team, x, out):
         out[team.league_rank, j] = sums[j]
 
 
-# ---- a barrier for some
+# ---- a barrier that only some members reach
 @pk.kernel
 def barrier_for_some_broken(team, x, out):
     if team.rank < 2:
@@ -364,7 +364,7 @@ def ragged(team, x, out):
     team.barrier()
 
 
-# ---- a collective that only the member calls who wants its answer
+# ---- a collective called only by the member that needs the result
 @pk.kernel
 def total_for_one_broken(team, x, out):
     part = x[team.league_rank, team.rank % N]
@@ -401,7 +401,7 @@ def maxima(team, x, out):
         out[team.league_rank, 0] = part[0]
 
 
-# ---- scratch of a length known only at run time, which nobody asked for
+# ---- scratch of a length known only at run time, which was not requested
 @pk.kernel
 def buffer_broken(team, x, out):
     row = team.scratch(x.shape[1], pk.float64)  # wrong
@@ -418,7 +418,7 @@ def buffer(team, x, out):
         out[team.league_rank, j] = row[j]
 
 
-# ---- a loop in steps of the size that was asked for, not of the size that came
+# ---- a loop in steps of the requested size, not of the actual size
 @pk.kernel
 def strided_sum_broken(team, x, out):  # wrong
     part = 0.0

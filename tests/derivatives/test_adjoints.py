@@ -363,7 +363,7 @@ def test_float32():
     assert_array_equal(found, 2.0 * x)
 
 
-# ---- what is refused
+# ---- refusals
 @pk.kernel
 def shifted(i, x, y):
     x[i] = x[i + 1] * 2.0

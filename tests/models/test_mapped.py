@@ -267,7 +267,7 @@ def test_draws_from_the_posterior(X, tmp_path):
     model.sample_posterior(there, 3, n_warmup=1, checkpoint=tmp_path / "kept")
 
 
-# ---- what is read whole
+# ---- operations that read the whole array
 def test_gaps_of_a_tmap(X, tmp_path):
     """The gaps equal those of the array in memory, and wrong chunks raise the same errors."""
     gaps, lengths = np.abs(X[:, 0]).astype(np.float64), np.full(1000, 3)

@@ -259,7 +259,7 @@ def test_native_launchers_may_call_run_address(mark):
         return
     launch = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3)(pool.run_address)
     block = Block(100)
-    launch(pool.handle, mark, block.address, 0, 100, 3)  # before start: the caller works alone
+    launch(pool.handle, mark, block.address, 0, 100, 3)  # before start the caller works without other threads
     assert set(block.worker) == {0}
     pool.start()
     with pool.lock:

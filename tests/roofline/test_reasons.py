@@ -638,7 +638,7 @@ def test_a_gain_that_is_known_does_not_shrink_with_what_was_seen():
 def test_what_is_only_written_is_fetched_before(machine):
     """A copy of 16 bytes an element moves 24; an update moves as many bytes as it counts."""
     copied, updated = (shown.counted()[name] for name in ("copy", "axpy"))
-    rates = machine.rate("bandwidth L2") * 4 / 3  # of a triad, whose 24 bytes move 32
+    rates = machine.rate("bandwidth L2") * 4 / 3  # rate of a triad: its 24 bytes move 32
     assert moving(copied, machine, "L2") == pytest.approx(1.5 * copied.compulsory / rates)
     assert moving(updated, machine, "L2") == pytest.approx(updated.compulsory / machine.bandwidth("L2"))
 

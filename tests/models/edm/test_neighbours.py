@@ -373,7 +373,7 @@ def test_a_form_that_is_known_refuses_what_it_did(space):
     x = logistic_maps(60, 1)[:, 0]
     first = edm.simplex(x, 2, space=space)
     again = edm.simplex(x, 2, space=space)
-    again.times[:] = 0  # of its own
+    again.times[:] = 0  # the results are private to each call
     assert_array_equal(edm.simplex(x, 2, space=space).times, first.times)
     with pytest.raises(pk.DTypeError, match="E must be an integer, got True"):
         edm.simplex(x, True, space=space)

@@ -26,7 +26,7 @@ N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for 
 def test_agrees_with_the_reference(space, n_dims, method):
     locations, times = random_events(N_EVENTS, n_dims)
     wanted = reference.log_likelihood(locations, times, PARAMS)
-    # An error_bound of 1e-15 leaves out only what rounding would lose.
+    # An error_bound of 1e-15 omits only terms that rounding would lose.
     value = hawkes.log_likelihood(locations, times, PARAMS, method=method, error_bound=1e-15, space=space)
     assert isinstance(value, float)
     assert_agrees(value, wanted, N_EVENTS)

@@ -16,7 +16,7 @@ models = pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.or
 
 @models
 def test_every_event_is_counted(model):
-    """(-D0)^-1 (D1 1 + d) = 1: after any stage an event comes, and the run goes on or ends."""
+    """(-D0)^-1 (D1 1 + d) = 1: after any stage an event comes, and the run continues or ends."""
     d0, d1, d, start = model.matrices()
     assert_allclose(np.linalg.solve(-d0, d1.sum(axis=1) + d), 1.0, rtol=1e-12)
     assert start.sum() == pytest.approx(1.0, rel=1e-12)
