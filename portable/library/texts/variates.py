@@ -85,8 +85,8 @@ def categorical(seed: Whole, stream: Whole, draw: Whole, weights: ArrayLike) -> 
 
 @function
 def permutation(seed: Whole, stream: Whole, draw: Whole, out: ArrayLike) -> None:
-    """Fill `out`, a view of integers of one dimension, with 0, 1, ... in random order, all orders alike;
-    It reserves len(out) draws.
+    """Fill `out`, a view of integers of one dimension, with a random permutation of 0, 1, ..., all equally
+    probable. It reserves len(out) draws.
 
     Many long ones are made faster by `pk.argsort` of random words.
     """
