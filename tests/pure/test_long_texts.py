@@ -111,11 +111,11 @@ def test_operations_far_too_many_are_refused_with_a_count(space, monkeypatch):
 def test_a_line_says_what_takes_long(monkeypatch, capsys):
     """There is one note for each slow kernel, and none for a quick one."""
     launch, number = pk.RangePolicy(0, 3, space="serial"), random.SystemRandom().random()  # not in any cache
-    monkeypatch.setattr(locks.compiling, "told", None)
+    monkeypatch.setattr(locks.compiling, "reported", None)
     pk.parallel_for(launch, made([f"x[i] = {number}"], "quick"), np.zeros(3), 1)
     quick = capsys.readouterr().err
-    assert quick == "" or locks.compiling.told  # on a busy machine it may take long
-    monkeypatch.setattr(locks.compiling, "told", None)
+    assert quick == "" or locks.compiling.reported  # on a busy machine it may take long
+    monkeypatch.setattr(locks.compiling, "reported", None)
     monkeypatch.setattr(locks, "SLOW", 0.0)
     pk.parallel_for(launch, made([f"x[i] = -{number}"], "slow"), np.zeros(3), 1)
     told = capsys.readouterr().err

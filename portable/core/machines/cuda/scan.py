@@ -293,8 +293,8 @@ class Scan(Scanned):
             self._store(start, like)
 
     def _keep_prefixes(self, running):
-        """Return this thread's items become prefixes, finished, which have fewer words than states as a
-        rule; returned as the last one is."""
+        """Replace this thread's items by their finished prefixes, which usually have fewer words than states;
+        return the last one."""
         exclusive, prefix = self.kind == "scan exclusive", ()
         for places in self._items():
             after = self._combined(running, self._read(places))
