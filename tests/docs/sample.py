@@ -1,4 +1,4 @@
-"""`python -m tests.docs.sample 10 --seed 3`: print sentences of docs, docstrings and messages, drawn at random."""
+"""`python -m tests.docs.sample 10 --seed 3`: print sentences of docs, docstrings, messages at random."""
 
 import argparse
 import ast

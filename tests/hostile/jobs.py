@@ -27,7 +27,6 @@ SHORT = (
     (store, "_SHARE", 0.0),
     (hawkes.sampler, "_REPLAYS", 1),
     (resampling.sampling.Chained, "piece", 1),
-    (study, "LONG_ENOUGH", 0.0),
 )
 
 
@@ -80,7 +79,9 @@ def pmmh(folder, longer):
 def resampling_study(folder, longer):
     sizes = [4, 8] if longer else [4]
     names, place = ("multinomial", "systematic", "killing"), folder / "checkpoint"
-    cells = list(study.study([SPACE], sizes, [0.5], study.Design(4), checkpoint=place, names=names))
+    cells = list(
+        study.study([SPACE], sizes, [0.5], study.Design(4, long_enough=0.0), checkpoint=place, names=names)
+    )
     return {"cells": np.array([[cell["n"], cell["mse"], cell["bias_share"]] for cell in cells])}
 
 
