@@ -59,7 +59,7 @@ def read(path, dataset=None, segments=None):
     ----------
     path : str or Path
         .csv or .csv.gz with a header (empty cells, NA and the like are missing:
-        `portable.models.shared.files.MISSING`), .parquet (wants pandas and pyarrow), .npy of shape (n_times,)
+        `portable.models.shared.files.MISSING`), .parquet (by pandas and pyarrow), .npy of shape (n_times,)
         or (n_times, n_columns), or .h5/.hdf5 with such a dataset; columns without names are numbered from 0.
         The first column that contains only dates (in text: 1985-01, 1985-01-31 or 1985-01-31 12:00:00)
         provides the times of the rows.

@@ -25,7 +25,7 @@ seen at their commit. In brackets behind a GPU stands the CPU of its host (famil
 row depends on it.
 
 Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a GPU with
-`pip install "jax[cuda13]"`; particles, which asks for NumPy below 2 but runs with NumPy 2, with
+`pip install "jax[cuda13]"`; particles, which requires NumPy below 2 but runs with NumPy 2, with
 `pip install --no-deps particles==0.4`. `portable` needs none of them.
 """
 

@@ -24,7 +24,7 @@ def texts():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("n", type=int)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=int)
     options = parser.parse_args()
     found = [(path, part) for path, text in texts() for part in re.split(r"(?<=[.:?])\s+|\n\n", text)]
     whole = [(path, " ".join(part.split())) for path, part in found if len(part.split()) >= 5]

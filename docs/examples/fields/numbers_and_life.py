@@ -185,7 +185,7 @@ def shapes():
 
 @pk.kernel
 def shuffled(i, values, n_first, seed, out):
-    """The means of two groups under a random permutation, as a permutation test wants them."""
+    """The means of two groups under a random permutation, as a permutation test needs them."""
     order = pk.local((12,), np.uint8)
     pk.random.permutation(seed, i, 0, order)
     total = 0.0
