@@ -12,7 +12,7 @@ Importing needs no GPU, driver or toolkit; `python -m portable` lists the availa
 """
 
 from .core import locks  # first: it refuses a subinterpreter, which NumPy would refuse without a remedy
-from . import former, errors, numba, random
+from . import former_names, errors, numba, random
 from .core.language import words
 from .library.texts.gamma import gammainc, gammaincc  # (made of random.py's; separate rows)
 from .core.language.annotations import ArrayLike, Number, SpaceLike
@@ -48,7 +48,7 @@ from .errors import (
     UnknownSpaceError,
     WrongSpaceError,
 )
-from .watch.listening import listening
+from .watch.listeners import listening
 from .watch.counts.explain import explain, listing
 from .library.graph import capture
 from .core.language.kernel import Function, Kernel, function, kernel
@@ -75,8 +75,8 @@ from .core.arrays.view import View, asview, empty, zeros
 from .library.texts.words import cross, digamma, frexp, gcd, isclose, matrix, norm, vector
 from .core.language.words import *  # noqa: F403  (a name for each row)
 
-former.stand_last()
-__path__ += former.beside(__file__)
+former_names.stand_last()
+__path__ += former_names.beside(__file__)
 __version__ = "0.1.0"
 __all__ = [
     "AUTO",

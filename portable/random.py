@@ -23,7 +23,7 @@ np.arange(n, dtype=np.uint64))`.
 """
 
 from .library.texts import counts, draws, variates
-from .library.drawn import drawn
+from .library.host_draws import drawn
 from .library.texts.draws import philox, randint, uniform, uniform_open, words
 
 uniform32, uniform_open32 = drawn(draws.uniform32), drawn(draws.uniform_open32)

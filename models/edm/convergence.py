@@ -19,7 +19,7 @@ from ..shared.cluster import connected
 from ..shared.progress import bar
 from ..shared.sharding import Shards, here
 from ..shared.results import Result
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from .checks import DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled

@@ -21,7 +21,7 @@ from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, rep
 from ..shared.progress import bar as bar_of
 from ..shared.sharding import Shards, here
 from ..shared.store import Store
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from . import frames
 from .checks import (
     DTYPES,

@@ -13,7 +13,7 @@ from ..shared.extras import need
 from .frames import counts_times
 from .segments import Segments
 from ..shared.files import check_file, check_growth, numbers, read_csv, read_npy, reading
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
 READERS = ", ".join(KINDS[:-1]) + " or " + KINDS[-1]

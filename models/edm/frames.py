@@ -13,7 +13,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 from ..shared.extras import need
 from ..shared.files import read_npy
 from ..shared.results import Result
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from .segments import Segments, check_segments
 
 

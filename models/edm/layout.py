@@ -17,7 +17,7 @@ import portable as pk
 
 from .surrogate_kernels import put_in_places
 from ..shared.launches import launch
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 
 FEW = 64
 COPIES = 0.05  # share of points that are copies of candidates above which a warning is given

@@ -16,7 +16,7 @@ from portable.errors import InputError, ShapeError
 from ..shared.launches import launch
 from ..shared.annotations import Label, Real, TableLike, Whole
 from ..shared.checks import as_numbers, check_finite, check_number
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from . import frames
 from . import local_kernels as kernels
 from .problem import Problem

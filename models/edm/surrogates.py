@@ -18,7 +18,7 @@ from portable.errors import InputError, ShapeError
 from ..shared.launches import launch
 from ..shared.annotations import Array, Whole
 from ..shared.checks import check_choice, check_count, check_seed
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .search import integers, using

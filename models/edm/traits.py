@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..shared.results import Result
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4

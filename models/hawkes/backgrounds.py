@@ -32,7 +32,7 @@ from portable.errors import InputError
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .fit import Fit, fit
 from .kernels import LOG2_E, squared_distance

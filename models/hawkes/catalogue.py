@@ -19,7 +19,7 @@ from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.dates import as_date, as_dates, looks_dated
 from ..shared.extras import need
 from ..shared.files import check_file, numbers, read_csv, read_npz, reading, write_csv
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from .likelihood import Likelihood
 from .regions import read_polygon
 

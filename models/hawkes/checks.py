@@ -13,7 +13,7 @@ from portable.errors import DTypeError, FiniteError, InputError, OrderError, Sha
 from ..shared.annotations import ArrayLike
 from ..shared.checks import as_numbers, check_finite, check_kind, check_numbers
 from ..shared.dates import looks_dated
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from .parameters import Background, ParametersBase
 
 

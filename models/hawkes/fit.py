@@ -17,7 +17,7 @@ from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Array
 from ..shared.checks import check_choice, check_count, check_flag, check_kind, check_share
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood

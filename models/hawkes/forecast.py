@@ -12,7 +12,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import Array, Floats, Ints
 from ..shared.checks import check_count, check_kind, check_share
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive

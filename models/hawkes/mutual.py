@@ -33,7 +33,7 @@ from ..shared.checks import (
     check_numbers,
     check_seed,
 )
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .simulate import sort_events
 
 _MOST_EVENTS = 10**8

@@ -13,7 +13,7 @@ from portable.errors import InputError, ShapeError
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count, check_kind, check_numbers
 from ..shared.extras import need
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs

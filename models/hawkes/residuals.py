@@ -17,7 +17,7 @@ from ..shared.annotations import Array, ArrayLike, Floats
 from ..shared.checks import check_count, check_numbers, check_seed
 from ..shared.extras import need
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

@@ -14,7 +14,7 @@ from portable.errors import InputError, ShapeError
 from ..shared.annotations import ArrayLike
 from ..shared.checks import check_count, check_kind, check_number, check_numbers
 from ..shared.extras import need
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
 from .likelihood import Likelihood

@@ -27,7 +27,7 @@ import portable as pk
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_count, check_seed
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .checks import check_events
 from .kernels import LOG2_E
 

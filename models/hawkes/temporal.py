@@ -24,7 +24,7 @@ from portable.errors import InputError
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .checks import check_enough, check_horizon, check_times
 from .fit import (
     MAX_ITER,

@@ -14,7 +14,7 @@ from ..shared.checks import check_choice, check_count, check_number
 from ..shared.cluster import connected
 from ..shared.mapped import opened
 from ..shared.results import Saved
-from ..shared.warned import warn
+from ..shared.user_warnings import warn
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_feature_names, check_points, check_random_state, check_table

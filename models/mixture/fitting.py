@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .blocks import Points
 from .climb import Climb
 from .moves import Moves

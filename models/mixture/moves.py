@@ -21,7 +21,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from . import covariance, search_kernels
 from .blocks import Components
 from .climb import Climb

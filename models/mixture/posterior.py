@@ -19,7 +19,7 @@ from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
 from ..shared.extras import need
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 
 
 _NAMES = "weights", "means", "covariances", "alpha"

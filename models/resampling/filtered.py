@@ -17,7 +17,7 @@ from ..shared.annotations import Array, NumberOrArray
 from ..shared.arrays import host_array, reached
 from ..shared.checks import check_count
 from ..shared.launches import launch
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from . import filter_kernels, launches, weighing
 from .blame import undefined
 from .checks import MOST

@@ -19,7 +19,7 @@ from ..shared.cluster import connected
 from ..shared.posteriors import mixing, stopped, warn
 from ..shared.progress import bar
 from ..shared.sharding import here
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from ..shared.store import Store
 from .banks import Problem
 from .blame import ON_NAN, OnNan

@@ -20,7 +20,7 @@ import numpy as np
 from .checks import check_count
 from .extras import need
 from .processes import map_numbers
-from .shown import Shown
+from .notebook_html import Shown
 
 BOXES = 20  # largest number of bins in the histogram of ranks
 

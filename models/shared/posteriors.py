@@ -16,11 +16,11 @@ import numpy as np
 
 from portable.errors import InputError
 
-from . import warned
+from . import user_warnings
 from .annotations import Array, PathLike
 from .extras import need
 from .files import replacing
-from .shown import Shown
+from .notebook_html import Shown
 
 
 MOST_R_HAT, LEAST_ESS_A_CHAIN = 1.01, 100  # Vehtari et al. (2021)
@@ -68,7 +68,7 @@ def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
 def warn(notes: tuple[str, ...]) -> None:
     """Give a `MixingWarning` for each note of `mixing`."""
     for note in notes:
-        warned.warn(note, MixingWarning)
+        user_warnings.warn(note, MixingWarning)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from .annotations import PathLike
 from .files import read_npz, replacing
-from .shown import Shown
+from .notebook_html import Shown
 
 VERSION = 1
 _PACKAGE = __name__.rpartition(".shared.")[0]  # of the families

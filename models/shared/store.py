@@ -42,7 +42,7 @@ from .annotations import Array, PathLike
 from .files import cannot_write, read_bytes, sync, write
 from .fingerprints import Unnamed, digest, fingerprint
 from .mapped import Streamed
-from .warned import warn
+from .user_warnings import warn
 
 try:
     import fcntl

@@ -15,7 +15,7 @@ from ..shared.checks import check_count, check_number, check_seed
 from ..shared.cluster import connected
 from ..shared.progress import bar
 from ..shared.sharding import here
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from ..shared.store import Store
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST

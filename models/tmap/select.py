@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from ..shared.checks import check_choice, check_count, check_number, check_seed
 from ..shared.cluster import connected
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit

@@ -10,7 +10,7 @@ from portable.errors import InputError
 
 from ..shared.annotations import Array, Spaces
 from ..shared.cluster import connected
-from ..shared.shown import Shown
+from ..shared.notebook_html import Shown
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD

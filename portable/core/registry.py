@@ -56,10 +56,10 @@ _PARTS = {
     "debug build": "watch.debug.faults",
     "special functions": "library.texts.special",
     "derivatives": "derivatives.derive",
-    "given arguments": "library.given",
+    "given arguments": "library.named_arguments",
     "remedies": "library.remedies",
     "tiles of a team": "library.tiles",
-    "words that look": "watch.looking",
+    "words that look": "watch.observation_words",
     "counts of a CPU": "watch.counts.cpu",
     "counts of a GPU": "watch.counts.cuda",
 }

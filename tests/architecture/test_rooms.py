@@ -3,7 +3,7 @@
 from .rooms import ARROWS, FLOORS
 from .test_layers import SOURCES, imported, module
 
-FACE = {"__init__", "__main__", "random", "testing", "former"}
+FACE = {"__init__", "__main__", "random", "testing", "former_names"}
 
 
 def room(path):

@@ -24,7 +24,7 @@ import portable as pk
 from portable.core.texts import elementary
 from portable.library.texts import gamma, special
 from portable.core.language import words
-from portable.core.compiler.reading.known import texts
+from portable.core.compiler.reading.callables import texts
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
 FLOAT = {"float32": np.float32, "float64": np.float64}

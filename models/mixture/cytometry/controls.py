@@ -10,7 +10,7 @@ from portable.errors import InputError
 
 from ...shared.annotations import PathLike
 from ...shared.files import write_csv
-from ...shared.warned import warn
+from ...shared.user_warnings import warn
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover

@@ -11,7 +11,7 @@ from portable.errors import InputError, printable
 
 from ...shared.checks import check_count
 from ...shared.files import check_file, numbers, read_csv, read_npz
-from ...shared.warned import warn
+from ...shared.user_warnings import warn
 from ...shared.annotations import PathLike
 from .fcs import read_fcs
 from .samples import Sample, check_spillover, numbered

@@ -2,7 +2,7 @@
 
 A row states the word's meaning in plain Python, its method in the compiler, the equivalent callables of
 Python, math and NumPy, its largest error, and its line of documentation. From `ROWS` come pk's names, the
-compiler's table of callables (known.py), the checked space's functions, the messages about missing words, and
+compiler's table `callables.py`, the checked space's functions, the messages about missing words, and
 the tables of docs/kernels.md and docs/accuracy.md. Plain Python, and in some places the checked space, runs
 these callables unchanged. Casts to a dtype are NumPy's scalar types, so that plain Python and compiled code
 agree about the meaning of a cast.

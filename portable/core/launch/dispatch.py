@@ -42,7 +42,7 @@ from ..places.policy import (
     n_indices,
 )
 from ..language.reducer import Reducer, Reducers, Sum
-from ..arrays.lent import describe_lent
+from ..arrays.host_arrays import describe_lent
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of

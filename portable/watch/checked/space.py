@@ -3,7 +3,7 @@
 import functools
 
 from ...core.compiler.writing import entry
-from ..shown import shown
+from ..printed_tree import shown
 from ...core.compiler.reading.team import TeamHandle
 from ...core.language.types import VARYING
 from ...core.compiler.reading.typing import typed

@@ -17,7 +17,7 @@ from .counting import Banks, Marked, Reached, Tally, Touching
 from ...core.compiler.writing.block import EXTRA
 from ...core.compiler.reading.signature import without_scatter
 from ...core.language.types import UNIFORM, VARYING
-from ..shown import shown
+from ..printed_tree import shown
 from ...core.compiler.writing.values import I64, Value
 from .executed import Executed
 from ...core.machines.cpu import engine, stop

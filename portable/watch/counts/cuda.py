@@ -9,7 +9,7 @@ import ctypes
 import functools
 
 from ...core.compiler.writing.optimise import optimise, verified
-from ..shown import shown
+from ..printed_tree import shown
 from ...core.compiler.reading.signature import without_scatter
 from ...core.locks import once
 from .counting import Marked, Reached

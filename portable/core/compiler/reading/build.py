@@ -12,7 +12,7 @@ from ...locks import look
 from .arrays import load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
-from .known import constant_tuple
+from .callables import constant_tuple
 from .operations import Operations
 from .statements import STATEMENTS
 from .tree import (

@@ -44,7 +44,7 @@ from .arrays import (
 from .complexes import conjugated, read_complex
 from . import expressions
 from .expressions import attribute_of, powered
-from .known import CASTS, layers_own, text_of
+from .callables import CASTS, layers_own, text_of
 from .tree import Operation, View, describe, flat, plain_tuple
 
 _TO_NUMBA = (

@@ -5,7 +5,7 @@ import functools
 
 from ...texts import elementary_complex
 from ...language.types import Complex, complex_of, is_float
-from .known import text_of
+from .callables import text_of
 from .tree import If, Variable, alike, arrangement, describe, mapped
 
 BINARY = {

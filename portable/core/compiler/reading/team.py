@@ -9,7 +9,7 @@ from ...language.team import Team
 from ... import registry
 from .arrays import check_writable
 from .calls import dtype_of
-from .known import layers_own
+from .callables import layers_own
 from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, UNSIGNED, Complex, Known, Number, complex_of, is_float
 

@@ -7,7 +7,7 @@ generation (reading) or without LLVM (watch/checked); each has its own table, ke
 
 import functools
 
-from ..reading.known import text_of, texts
+from ..reading.callables import text_of, texts
 from ..reading.team import combine_states
 from ...language.types import UNIFORM, UNSIGNED, VARYING, arithmetic, common_float, is_float, is_weak
 from .values import Ops, Value

@@ -7,15 +7,19 @@ from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING, held
 from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, NSW, Value
-from . import engine, looks
+from . import engine, interrupt_polls
 from .guard import guard
 
 
 class CpuTarget:
     """The CPU's part of lowering."""
 
-    step, straight, crowded, strip = 1, False, False, looks.STRIP
-    product, look, leave = staticmethod(Builder.mul), staticmethod(looks.look), staticmethod(looks.leave)
+    step, straight, crowded, strip = 1, False, False, interrupt_polls.STRIP
+    product, look, leave = (
+        staticmethod(Builder.mul),
+        staticmethod(interrupt_polls.look),
+        staticmethod(interrupt_polls.leave),
+    )
     guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
 
     @staticmethod

@@ -19,7 +19,7 @@ from ...language.types import UNIFORM
 from ...compiler.writing.values import I64, I8, NSW, PTR, Value
 from .engine import APART, STREAMS
 from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
-from .looks import STRIP
+from .interrupt_polls import STRIP
 
 _VOID = ir.VoidType()
 ENTRY = ir.FunctionType(_VOID, [PTR, I64, I64, I64])

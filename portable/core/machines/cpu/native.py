@@ -111,7 +111,7 @@ stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # th
 
 def text(functions):
     """Return the LLVM IR of functions. The compiler is imported where their code is not on the disk."""
-    from ...compiler.reading.known import text_of
+    from ...compiler.reading.callables import text_of
     from ...compiler.writing.emit import Emitter
     from ...compiler.writing.lines import Builder
     from ...compiler.writing.values import Value

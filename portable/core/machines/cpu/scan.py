@@ -12,7 +12,7 @@ with the total that `finish` leaves for its next call.
 
 from llvmlite import ir
 
-from ...compiler.writing.scanned import Scanned, words_of
+from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import UNIFORM, VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value

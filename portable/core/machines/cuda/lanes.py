@@ -5,7 +5,7 @@ import functools
 from llvmlite import ir
 
 from ...compiler.writing.metadata import add_metadata
-from ...compiler.writing.scanned import words_of
+from ...compiler.writing.scan_states import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
 from ...language.types import BITS, UNIFORM, VARYING

@@ -29,7 +29,7 @@ import functools
 
 from llvmlite import ir
 
-from ...compiler.writing.scanned import Scanned, words_of
+from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import BITS, VARYING
 from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
