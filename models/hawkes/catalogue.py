@@ -29,7 +29,8 @@ TimeUnit: TypeAlias = Literal["h", "min", "s", "d"]
 LENGTHS_KM = {"km": 1.0, "m": 1e-3, "mile": 1.609344}
 TIMES_H = {"h": 1.0, "min": 1 / 60, "s": 1 / 3600, "d": 24.0}
 _EARTH_KM = 6371.0088  # mean radius (IUGG)
-_MOST_OFF = 0.05  # largest relative error of projected distances without a warning
+_LEAST_SCALE = 1.0 / 1.05  # distances on the plane are off by at most 5%
+_ARC = 0.25  # longest edge of a projected polygon, degrees: straight edges are then off by at most 10 metres
 _WORDS = {
     "min": "min minute minutes",
     "s": "s sec second seconds",
@@ -97,35 +98,45 @@ def numbers_of(column, name, path):
     return values
 
 
+def middle_of(degrees):
+    """Return the centre, longitude and latitude, of events on the sphere."""
+    longitude, latitude = np.radians(degrees).T
+    x, y = np.cos(latitude) * [np.cos(longitude), np.sin(longitude)]
+    middle = math.atan2(np.sin(latitude).mean(), math.hypot(x.mean(), y.mean()))
+    return np.degrees([math.atan2(y.mean(), x.mean()), middle])
+
+
 def project(degrees, names, centre):
-    """Project longitude and latitude to kilometres east and north of a centre."""
-    for column, name, most in zip(degrees.T, names, (180.0, 90.0)):
+    """Project longitude and latitude to kilometres east and north of a centre, by Lambert's azimuthal
+    equal-area projection.
+
+    At an angle c from the centre, lengths are multiplied by cos(c / 2) along the radius and 1 / cos(c / 2)
+    across it. In a disc of radius c about the centre, each plane distance divided by that of the great circle
+    is between these two factors.
+    """
+    for column, name, most in zip(degrees.T, names, (360.0, 90.0)):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
             raise InputError(
                 f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is"
                 " wanted (longitude comes first)"
             )
-    longitude, latitude = np.radians(degrees).T
-    east, middle = np.radians(centre)
-    if np.ptp(degrees[:, 0]) > 180.0:
+    east, latitude = np.radians(degrees - [centre[0], 0.0]).T
+    sine, cosine = math.sin(math.radians(centre[1])), math.cos(math.radians(centre[1]))
+    up, level = np.sin(latitude), np.cos(latitude) * np.cos(east)
+    halves = np.sqrt(np.maximum(0.5 * (1.0 + sine * up + cosine * level), 1e-30))  # cos(c / 2)
+    if halves.min() < _LEAST_SCALE:
         raise InputError(
-            f"column '{names[0]}' spans {np.ptp(degrees[:, 0]):g} degrees; events on both sides of the date"
-            " line are not projected: add 360 to the negative longitudes"
+            f"columns {', '.join(names)} reach {2.0 * math.degrees(math.acos(halves.min())):.3g} degrees from"
+            f" their centre, {centre[0]:.4g} and {centre[1]:.4g}: on a plane, distances would be off by"
+            f" {halves.min() - 1.0:+.0%} to {1.0 / halves.min() - 1.0:+.0%}; a region within"
+            f" {2.0 * math.degrees(math.acos(_LEAST_SCALE)):.0f} degrees of its centre is wanted"
         )
-    _warn_of_plane(latitude, middle)
-    return _EARTH_KM * np.stack([(longitude - east) * math.cos(middle), latitude - middle], axis=1)
-
-
-def _warn_of_plane(latitude, middle):
-    cosines = np.cos(latitude)
-    least, most = math.cos(middle) / cosines.max() - 1.0, math.cos(middle) / max(cosines.min(), 1e-3) - 1.0
-    if max(-least, most) > _MOST_OFF:
-        warn(
-            f"latitudes span {np.degrees(np.ptp(latitude)):.3g} degrees: distances from east to west are off"
-            f" by {least:+.0%} to {most:+.0%} on the plane that they are projected to",
-            UserWarning,
-        )
+    return (
+        _EARTH_KM
+        * np.stack([np.cos(latitude) * np.sin(east), cosine * up - sine * level], 1)
+        / halves[:, None]
+    )
 
 
 def warn_of_units(places, times, length_unit, time_unit, lonlat):
@@ -240,9 +251,12 @@ class Catalogue:
         shape = read_polygon(source)
         if self.centre is None:
             return shape
-        names = "longitude of the polygon", "latitude of the polygon"
-        return need("shapely", "maps", "polygons").transform(
-            shape, lambda degrees: project(degrees, names, self.centre)
+        names, shapely = (
+            ("longitude of the polygon", "latitude of the polygon"),
+            need("shapely", "maps", "polygons"),
+        )
+        return shapely.transform(
+            shapely.segmentize(shape, _ARC), lambda degrees: project(degrees, names, self.centre)
         )
 
     def likelihood(self, **options: Any) -> Likelihood:
@@ -355,8 +369,9 @@ def read_catalogue(
     time_unit : {"h", "min", "s", "d"}
         Of times that are numbers.
     lonlat : bool
-        Places are longitude and latitude in degrees, which are projected to kilometres. The projection is
-        equirectangular about their mean, with errors of at most 0.1% within 100 km at moderate latitudes.
+        Places are longitude and latitude in degrees, on both sides of the date line or not, which are
+        projected to kilometres. Areas are exact; distances are those of great circles within 0.1% at 5
+        degrees from the centre of the events, 0.6% at 12.5 and 5% at 35. Events further away are refused.
     date_order : {"year first", "month first", "day first"}, optional
         Order of ambiguous dates in text.
 
@@ -402,7 +417,7 @@ def read_catalogue(
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
     centre = None
     if lonlat:
-        centre = locations.mean(axis=0)
+        centre = middle_of(locations)
         locations = project(locations, places, centre)
     else:
         warn_of_degrees(places, locations)

@@ -181,7 +181,7 @@ def add_simulate(one):
     asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}
     command.add(one, simulate, **{name: {"required": False, "default": n} for name, n in asked.items()})
     command.add(one, own, box_km=_BOX | {"default": [0, 10, 0, 10], "help": "a pair for each dimension"})
-    command.add(one, simulate, "method", "seed")
+    command.add(one, simulate, "seed")
 
 
 def add_calibrate(one):

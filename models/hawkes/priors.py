@@ -19,6 +19,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError
 
 from ..shared.checks import check_kind, check_number
+from . import triggering
 from .parameters import check_positive
 
 
@@ -179,7 +180,7 @@ def coordinate_of(params, name):
 @functools.cache
 def is_reciprocal(params_type, name):
     """Return True if a parameter's coordinate is its reciprocal, because it is a length or a duration."""
-    return params_type.units()[name] in ("km", "h")
+    return triggering.is_reciprocal(params_type.units()[name])
 
 
 @functools.cache

@@ -1,17 +1,17 @@
-"""Simulation with known parents: immigrants and their offspring, by generations or forward in time."""
+"""Simulation with known parents: immigrants and their offspring, by generations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import ArrayLike, Floats, Ints
-from ..shared.checks import check_choice, check_count, check_numbers, check_seed
+from ..shared.checks import check_count, check_numbers, check_seed
 from .checks import check_events, check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box
@@ -67,7 +67,6 @@ def simulate(
     box_km: ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
     centres: tuple[ArrayLike, ArrayLike] | None = None,
     immigrants: _Draw | None = None,
-    method: Literal["branching", "thinning"] = "branching",
     seed: int | np.random.Generator = 0,
     marks: _Draw | ArrayLike | None = None,
     max_events: int = 10_000_000,
@@ -94,9 +93,6 @@ def simulate(
         truncated at 0 and horizon_h.
     immigrants : callable (random, n), optional
         Returns locations and times of n immigrants instead.
-    method : {"branching", "thinning"}, default "branching"
-        By generations, or forward in time by Ogata's thinning: a slow, independent implementation of the same
-        distribution. Thinning requires a triggering function that decreases with the delay.
     seed : int or numpy.random.Generator, default 0
         Equal seeds give equal events.
     marks : callable (random, n), or array-like, optional
@@ -115,7 +111,7 @@ def simulate(
     ------
     ShapeError, DTypeError, FiniteError, InputError
         An argument of a wrong type or shape, or out of range; a triggering function that does not fit the
-        method or the dimensions; more events than `max_events`.
+        dimensions; more events than `max_events`.
 
     Examples
     --------
@@ -128,7 +124,6 @@ def simulate(
     check_params(params)
     n_immigrants = check_positive(n_immigrants, "n_immigrants")
     horizon_h, max_events = check_positive(horizon_h, "horizon_h"), check_count(max_events, "max_events")
-    check_choice(method, "method", ("branching", "thinning"))
     low, high = check_box(box_km)
     centres = None if centres is None else _check_centres(centres, horizon_h)
     if n_immigrants > max_events:
@@ -137,8 +132,6 @@ def simulate(
     trigger = params.triggering
     if trigger.n_dims not in (None, len(low)):
         raise InputError(f"params are for {trigger.n_dims} dimensions, box_km has {len(low)}")
-    if trigger.marked and method == "thinning":
-        raise InputError("method is 'thinning', which knows no marks; 'branching' is wanted")
     draw_marks = _marks_of(marks, trigger)
 
     n = random.poisson(n_immigrants)
@@ -148,10 +141,9 @@ def simulate(
         locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
     else:
         locations, times = _around(centres, params, horizon_h, n, random)
-    where = params, locations, times, horizon_h, max_events, random
-    if method == "thinning":
-        return _thin(*where)
-    locations, times, parents, own = generations(*where, draw_marks)
+    locations, times, parents, own = generations(
+        params, locations, times, horizon_h, max_events, random, draw_marks
+    )
     order, parents = sort_events(times, parents)
     found = locations[order], times[order], parents
     return MarkedSimulation(*found, own[order]) if trigger.marked else Simulation(*found)
@@ -185,7 +177,10 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
         kappa = trigger.productivity(marks, p) if trigger.marked else 1.0
         n_offspring = random.poisson(params.theta * kappa, n)
         if n_events + n_offspring.sum() > max_events:
-            raise _too_many(max_events, params)
+            raise InputError(
+                f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a"
+                " shorter horizon_h or fewer immigrants are wanted"
+            )
         parent = np.repeat(np.arange(n), n_offspring)
         delays, shifts = trigger.draw(random, marks[parent], n_dims, p)
         times = times[parent] + delays
@@ -197,45 +192,6 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
         first, n = first + n, parent.size
         n_events += n
     return tuple(np.concatenate(parts) for parts in zip(*found))
-
-
-def _thin(params, locations, times, horizon_h, max_events, random):
-    """Return immigrants and offspring simulated forward in time: a candidate drawn at the current
-    intensity is accepted with probability equal to the intensity at its time over that bound."""
-    p, trigger, n_dims = params.trigger_values, params.triggering, locations.shape[1]
-    q = params.kernel_values
-    # with the scale for 0 dimensions, the value at distance 0 is the density of delays
-    scale = params.theta * float(trigger.scale(0, q))
-
-    def weights(now):
-        return np.array([scale * float(trigger.value(0.0, now - t, 0.0, q)) for t, _, _ in active])
-
-    order = np.argsort(times, kind="stable")
-    waiting = [(times[k], locations[k], -1) for k in order][::-1]
-    events, active, now = [], [], 0.0
-    spent = trigger.reach_h(p, 40.0, 0.0)  # an intensity reduced by exp(-40) is negligible
-    while waiting or active:
-        active = [event for event in active if now - event[0] < spent]
-        bound = weights(now).sum()
-        candidate = now + random.exponential(1.0 / bound) if bound > 0.0 else math.inf
-        if waiting and (waiting[-1][0] <= candidate or candidate > horizon_h):
-            now, place, parent = waiting.pop()
-        elif candidate > horizon_h:
-            break
-        else:
-            now = candidate
-            shares = weights(now)
-            u = random.uniform(0.0, bound)
-            if u >= shares.sum():
-                continue
-            _, centre, parent = active[int(np.searchsorted(np.cumsum(shares), u, side="right"))]
-            place = centre + trigger.draw(random, np.zeros(1), n_dims, p)[1][0]
-        if len(events) >= max_events:
-            raise _too_many(max_events, params)
-        active.append((now, place, len(events)))
-        events.append((place, now, parent))
-    places, moments, parents = zip(*events) if events else ((), (), ())
-    return Simulation(np.reshape(places, (-1, n_dims)), np.array(moments, float), np.array(parents, np.int64))
 
 
 def sort_events(times, parents):
@@ -254,13 +210,6 @@ def _around(centres, params, horizon_h, n, random):
         which[outside] = random.integers(0, len(times), outside.sum())
         moments[outside] = random.normal(times[which[outside]], params.tau_t)
     return locations[which] + random.normal(0.0, params.tau_x, (n, locations.shape[1])), moments
-
-
-def _too_many(max_events, params):
-    return InputError(
-        f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a shorter"
-        " horizon_h or fewer immigrants are wanted"
-    )
 
 
 def _check_centres(centres, horizon_h):

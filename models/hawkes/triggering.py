@@ -63,6 +63,16 @@ class Pairs(NamedTuple):
     n_own: Any
 
 
+def is_reciprocal(unit):
+    """Return True if kernels and priors take parameters of a unit as reciprocals: lengths and durations."""
+    return unit in ("km", "h")
+
+
+def for_kernels(p, units):
+    """Return parameters p of the given units in the form for kernel functions."""
+    return tuple(1.0 / v if is_reciprocal(unit) else v for v, unit in zip(p, units))
+
+
 @dataclass(frozen=True, eq=False)
 class Triggering:
     """A density g of delays dt > 0 and squared distances r2 from an event with a mark, with positive
@@ -152,7 +162,7 @@ class Triggering:
     @functools.cached_property
     def reciprocal(self) -> tuple[bool, ...]:
         """Return, for each parameter, True if kernel functions take its reciprocal."""
-        return tuple(unit in ("km", "h") for unit in self.units)
+        return tuple(map(is_reciprocal, self.units))
 
     def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
         """Return the parameters p in the form for kernel functions.
@@ -167,7 +177,7 @@ class Triggering:
         tuple of float
             With lengths and durations as reciprocals.
         """
-        return tuple(1.0 / v if upside_down else v for v, upside_down in zip(p, self.reciprocal))
+        return for_kernels(p, self.units)
 
 
 @pk.function
@@ -320,26 +330,11 @@ class Decay:
             found["draw"] = functools.partial(_draw, self)
         return replace(self, **found)
 
-    def for_kernels(self, p: Iterable[float]) -> tuple[float, ...]:
-        """Return the parameters p in the form for kernel functions.
-
-        Parameters
-        ----------
-        p : sequence of float
-            In the order of `names`, in the units of `units`.
-
-        Returns
-        -------
-        tuple of float
-            With parameters of unit "h" as reciprocals.
-        """
-        return tuple(1.0 / v if unit == "h" else v for v, unit in zip(p, self.units))
-
 
 def _signs(units):
     """Return the derivatives of the logarithm of each parameter's form for kernels in its own logarithm:
     -1 for reciprocals, else 1."""
-    return tuple(-1.0 if unit == "h" else 1.0 for unit in units)
+    return tuple(-1.0 if is_reciprocal(unit) else 1.0 for unit in units)
 
 
 def _along(function, units):
@@ -387,7 +382,7 @@ def _log_slopes(scale, units):
 
 def _reach(decay, p, k):
     """Return the delay in hours at which the exponent reaches k, by bisection."""
-    q, low, high = decay.for_kernels(p), -40.0, 40.0  # bounds of the logarithm of the reach in hours
+    q, low, high = for_kernels(p, decay.units), -40.0, 40.0  # bounds of the logarithm of the reach in hours
     if decay.exponent(math.exp(high), q) <= k:
         return math.inf
     for _ in range(60):
@@ -399,7 +394,7 @@ def _reach(decay, p, k):
 def _draw(decay, random, n, p):
     """Draw n delays by inversion of the share on a grid of 2,000 delays, evenly spaced in their logarithm
     from 1e-9 of the longest delay on."""
-    q = decay.for_kernels(p)
+    q = for_kernels(p, decay.units)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
     grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
     shares = np.array([float(decay.share(v, q)) if v else 0.0 for v in grid])

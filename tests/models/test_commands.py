@@ -60,7 +60,7 @@ WHOLE = pytest.mark.skipif(
 
 @pytest.mark.parametrize(
     "option",
-    ["--json", "--space", "--seed", "--dtype", "--level", "--checkpoint", "--progress", "--cluster", "--out"],
+    "--json --space --seed --dtype --level --checkpoint --progress --cluster --out".split(),
 )
 def test_an_option_means_the_same_everywhere(option):
     """It has the same kind of value, and, where no default is stated, the same help."""
@@ -166,7 +166,7 @@ def example(
 def test_options_are_taken_from_a_function(capsys):
     made = argparse.ArgumentParser()
     command.add(made, example, "hours", "n_draws", "rare", "lonlat", "level")
-    options = made.parse_args(["--hours", "3", "--draws", "9", "--no-rare"])
+    options = made.parse_args("--hours 3 --draws 9 --no-rare".split())
     assert command.given(options, example) == {"n_draws": 9, "rare": False, "lonlat": False, "level": None}
     assert options.hours == 3.0
     text = " ".join(made.format_help().split())
@@ -360,7 +360,7 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
             minutes = np.timedelta64(500 * (n // 3) + 5 * (n % 3) + n % 2, "m")
             file.write(f"user {n // 3 % 5},{np.datetime64('2026-01-01') + minutes}\n")
     for words in commands_of("tmap.md"):
-        run(words, ["--starts", "1", "--max-iter", "5", "--total", "3"] if " fit " in words else [])
+        run(words, "--starts 1 --max-iter 5 --total 3".split() if " fit " in words else [])
     assert {"cdnow.png", "nasa.json", "nasa.png", "simulated.npz"} <= set(os.listdir())
 
 
@@ -373,7 +373,7 @@ def test_commands_of_the_page_of_cytometry_run(folder, capsys):
         (sample,), _ = cytometry.simulate(n_cells=400, seed=5, **options)
         cytometry.write(sample.take(np.arange(seed, 400)), f"{name}.fcs")
     for words in commands_of("cytometry.md"):
-        few = ["--components", "3", "--max-iter", "5", "--no-rare"] if " fit " in words else []
+        few = "--components 3 --max-iter 5 --no-rare".split() if " fit " in words else []
         run(words, few)
     assert "shares.csv" in os.listdir("new") and "mixture.npz" in os.listdir("merged")
     assert "figures.pdf" in os.listdir("pages")

@@ -63,23 +63,7 @@ def test_dates_of_a_file_are_kept(tmp_path, capsys):
     wanted = pandas.date_range("1985-03-01", periods=59, freq="MS")
     assert_array_equal(found.index, wanted.to_numpy())
     assert (
-        main(
-            [
-                "simplex",
-                str(tmp_path / "x.csv"),
-                "--columns",
-                "a",
-                "--target",
-                "b",
-                "-E",
-                "2",
-                "--out",
-                str(out),
-                "--space",
-                "threads",
-            ]
-        )
-        == 0
+        main(f"simplex {tmp_path}/x.csv --columns a --target b -E 2 --out {out} --space threads".split()) == 0
     )
     written = pandas.read_csv(out)
     assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
@@ -157,67 +141,27 @@ def test_files_that_cannot_be_read(tmp_path, name, content, error, words):
 
 def test_commands(table, tmp_path, capsys):
     path, x = table
-    assert main(["embed", str(path), "--columns", "a", "--E-max", "3", "--space", "threads"]) == 0
+    assert main(f"embed {path} --columns a --E-max 3 --space threads".split()) == 0
     assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in capsys.readouterr().out
     out = tmp_path / "predicted.csv"
-    assert (
-        main(
-            [
-                "simplex",
-                str(path),
-                "--columns",
-                "a",
-                "--target",
-                "b",
-                "-E",
-                "2",
-                "--out",
-                str(out),
-                "--space",
-                "threads",
-            ]
-        )
-        == 0
-    )
+    assert main(f"simplex {path} --columns a --target b -E 2 --out {out} --space threads".split()) == 0
     found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
     assert f"rho = {found.rho:.6f}" in capsys.readouterr().out
     assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
-    assert (
-        main(["smap", str(path), "--columns", "a", "-E", "2", "--theta", "0", "2", "--space", "threads"]) == 0
-    )
+    assert main(f"smap {path} --columns a -E 2 --theta 0 2 --space threads".split()) == 0
     assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in capsys.readouterr().out
-    assert (
-        main(
-            [
-                "ccm",
-                str(path),
-                "--columns",
-                "a",
-                "--target",
-                "b",
-                "-E",
-                "2",
-                "--sizes",
-                "20",
-                "--samples",
-                "3",
-                "--space",
-                "threads",
-            ]
-        )
-        == 0
-    )
+    assert main(f"ccm {path} --columns a --target b -E 2 --sizes 20 --samples 3 --space threads".split()) == 0
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
     printed = capsys.readouterr().out
     assert f"{wanted.mean[0]:.6g}" in printed and all(name in printed for name in wanted._columns())
     matrix = tmp_path / "rho.npy"
-    assert main(["crossmap", str(path), "-E", "2", "--out", str(matrix), "--space", "threads"]) == 0
+    assert main(f"crossmap {path} -E 2 --out {matrix} --space threads".split()) == 0
     assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
 
 
 def test_a_convergent_cross_map_wants_its_target(table, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["ccm", str(table[0]), "--columns", "a", "-E", "2", "--sizes", "20"])
+        main(["ccm", str(table[0]), *"--columns a -E 2 --sizes 20".split()])
     assert stopped.value.code == 2 and "required: --target" in capsys.readouterr().err
 
 
@@ -226,37 +170,19 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b", comments="", fmt="%.17g")
     given, out = [str(tmp_path / "x.csv")], tmp_path / "pairs.csv"
     keys = {"n_surrogates": 39, "surrogate": "phase", "space": "threads"}
-    chosen = ["-E", "2", "--surrogates", "39", "--surrogate", "phase", "--space", "threads"]
+    chosen = "-E 2 --surrogates 39 --surrogate phase --space threads".split()
     found = edm.cross_map_test(x, 2, **keys)
     assert main(["test", *given, *chosen]) == 0
     assert found.summary().splitlines()[1] in capsys.readouterr().out
-    assert main(["test", *given, *chosen, "--out", str(out), "--method", "by"]) == 0
+    assert main(["test", *given, *chosen, *f"--out {out} --method by".split()]) == 0
     with open(out, newline="") as file:
         written = {(row["library"], row["target"]): row["q"] for row in csv.DictReader(file)}
     assert float(written["b", "a"]) == found.adjusted("by")[1, 0]
     capsys.readouterr()
-    assert main(["lagged", *given, *chosen, "--columns", "b", "--target", "a", "--lags", "-3", "2"]) == 0
+    assert main(["lagged", *given, *chosen, *"--columns b --target a --lags -3 2".split()]) == 0
     found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=range(-3, 3), **keys)
     assert f"peak at Tp = {found.peak} ({found.peak_interval[0]} to" in capsys.readouterr().out
-    assert (
-        main(
-            [
-                "ccm",
-                *given,
-                *chosen,
-                "--columns",
-                "b",
-                "--target",
-                "a",
-                "--sizes",
-                "10",
-                "80",
-                "--samples",
-                "9",
-            ]
-        )
-        == 0
-    )
+    assert main(["ccm", *given, *chosen, *"--columns b --target a --sizes 10 80 --samples 9".split()]) == 0
     found = edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[10, 80], n_samples=9, **keys).test()
     assert f"largest less smallest library: {found.difference:.4f}" in capsys.readouterr().out
 
@@ -264,25 +190,8 @@ def test_tests_on_the_command_line(tmp_path, capsys):
 def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     x = np.column_stack([driver_and_driven(120), logistic_maps(120, 1)])
     np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
-    given = [
-        str(tmp_path / "x.csv"),
-        "--library",
-        "a",
-        "b",
-        "--library",
-        "c",
-        "b",
-        "--lib",
-        "0",
-        "90",
-        "--pred",
-        "90",
-        "120",
-        "--space",
-        "threads",
-        "--E-max",
-        "3",
-    ]
+    given = f"{tmp_path}/x.csv --library a b --library c b --lib 0 90 --pred 90 120".split()
+    given += "--space threads --E-max 3".split()
     keys = {"lib": (0, 90), "pred": (90, 120), "space": "threads"}
     best = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
     dims = [[max(best[0], best[1])], [max(best[2], best[1])]]
@@ -291,7 +200,7 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "a + b" in printed and "c + b" in printed
     assert all(f"{rho:.4f}" in printed for rho in edm.cross_map(x, dims, **keys).ravel())
-    chosen = ["--surrogates", "9", "--max-surrogates", "400", "--surrogate", "phase"]
+    chosen = "--surrogates 9 --max-surrogates 400 --surrogate phase".split()
     assert main(["test", *given, *chosen]) == 0
     found = edm.cross_map_test(x, dims, n_surrogates=9, max_surrogates=400, surrogate="phase", **keys)
     printed = capsys.readouterr().out
@@ -299,14 +208,12 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     assert main(["crossmap", *given, "--dims", "target"]) == 0
     printed = capsys.readouterr().out
     assert all(f"{rho:.4f}" in printed for rho in edm.cross_map(x, best, **keys).ravel())
-    assert main(["crossmap", str(tmp_path / "x.csv"), "-E", "2", "--library", "a", "z"]) == 2
+    assert main(f"crossmap {tmp_path}/x.csv -E 2 --library a z".split()) == 2
     assert "--library: there is no column 'z'; the columns are a, b, c" in capsys.readouterr().err
 
 
 def test_calibration_tells_classes_and_surrogates(capsys):
-    assert (
-        main(["calibrate", "--pairs", "2", "--times", "60", "--surrogates", "4", "--space", "threads"]) == 0
-    )
+    assert main("calibrate --pairs 2 --times 60 --surrogates 4 --space threads".split()) == 0
     printed = capsys.readouterr().out
     assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "seasonal" in printed
     with pk.use("threads"):
@@ -318,7 +225,7 @@ def test_wrong_requests_have_their_reason(table, capsys):
     path, _ = table
     assert main(["embed", str(path), "--columns", "c"]) == 2
     assert "edm: columns: there is no column 'c'; the columns are a, b" in capsys.readouterr().err
-    assert main(["simplex", str(path), "--columns", "a", "--target", "z", "-E", "2"]) == 2
+    assert main(f"simplex {path} --columns a --target z -E 2".split()) == 2
     assert "target: there is no column 'z'" in capsys.readouterr().err
 
 
@@ -351,13 +258,10 @@ def test_figures_show_what_they_are_given(tmp_path):
 def test_a_wide_matrix_is_printed_whole(tmp_path, capsys):
     x = logistic_maps(60, 12)
     np.save(tmp_path / "x.npy", x)
-    assert main(["crossmap", str(tmp_path / "x.npy"), "-E", "2", "--space", "threads"]) == 0
+    assert main(f"crossmap {tmp_path}/x.npy -E 2 --space threads".split()) == 0
     printed = capsys.readouterr().out
     assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2, space="threads").ravel())
-    assert (
-        main(["crossmap", str(tmp_path / "x.npy"), "--columns", "3", "0", "-E", "2", "--space", "threads"])
-        == 0
-    )
+    assert main(f"crossmap {tmp_path}/x.npy --columns 3 0 -E 2 --space threads".split()) == 0
     assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in capsys.readouterr().out
 
 
@@ -374,7 +278,7 @@ def test_what_cannot_be_written_is_refused_first(table, tmp_path, capsys, option
 
 def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    assert main(["embed", str(table[0]), "--columns", "a", "--plot", str(tmp_path / "x.doc")]) == 2
+    assert main(["embed", str(table[0]), *f"--columns a --plot {tmp_path}/x.doc".split()]) == 2
     assert "x.doc; a name that ends in one of" in capsys.readouterr().err
 
 
@@ -398,7 +302,7 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
     assert drivers[0].startswith("hare drives lynx: ")
     assert "row X, column Y: how well X's history finds Y, so Y drives X" in printed
     assert "'year' counts the times, and is no series" in said
-    assert main(["test", str(path), "--columns", "hare", "lynx", "--space", "threads"]) == 0
+    assert main(f"test {path} --columns hare lynx --space threads".split()) == 0
     assert "hare drives lynx: its skill from lynx's history is" in capsys.readouterr().out
     noise = np.random.default_rng(0).normal(size=(200, 2))
     np.savetxt(path, noise, delimiter=",", header="a,b", comments="")
@@ -409,9 +313,9 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
 def test_windows_may_be_repeated(tmp_path, capsys):
     x = logistic_maps(120, 1)[:, 0]
     np.savetxt(tmp_path / "x.csv", x, header="x", comments="", fmt="%.17g")
-    given = ["simplex", str(tmp_path / "x.csv"), "--columns", "x", "-E", "2", "--space", "threads"]
-    lib = ["--lib", "0", "30", "--lib", "50", "80"]
-    assert main([*given, *lib, "--pred", "80", "100", "--pred", "100", "120"]) == 0
+    given = f"simplex {tmp_path}/x.csv --columns x -E 2 --space threads".split()
+    lib = "--lib 0 30 --lib 50 80".split()
+    assert main([*given, *lib, *"--pred 80 100 --pred 100 120".split()]) == 0
     wanted = edm.simplex(x, 2, lib=[(0, 30), (50, 80)], pred=[(80, 100), (100, 120)], space="threads").rho
     assert f"rho = {wanted:.6f}" in capsys.readouterr().out
     assert wanted != edm.simplex(x, 2, lib=(50, 80), pred=(100, 120), space="threads").rho

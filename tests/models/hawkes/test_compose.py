@@ -311,11 +311,6 @@ WRONG = [
         r"marks\[0\] is 0.0, below reference_mark = 2 \(2 such events\)",
     ),
     (
-        lambda: simulate(params_of(KINDS["etas"]), n_immigrants=9, horizon_h=9.0, method="thinning"),
-        InputError,
-        "'thinning', which knows no marks",
-    ),
-    (
         lambda: simulate(PARAMS, n_immigrants=9, horizon_h=9.0, marks=[1.0]),
         InputError,
         "marks are given, but the triggering function",

@@ -215,8 +215,8 @@ def test_the_command(tmp_path, capsys):
     (tmp_path / "events.csv").write_text(
         "\n".join(["when,kind", *(f"{t},{kind}" for t, kind in rows)]) + "\n"
     )
-    words = ["mutual", str(tmp_path / "events.csv"), "--time", "when", "--type", "kind", "--space", "serial"]
-    words += ["--rates", "1.0", "--out", str(tmp_path / "graph.csv"), "--json", str(tmp_path / "fit.json")]
+    words = f"mutual {tmp_path}/events.csv --time when --type kind --space serial".split()
+    words += f"--rates 1.0 --out {tmp_path}/graph.csv --json {tmp_path}/fit.json".split()
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "events of 2 types; converged" in said and "residuals by time rescaling: p =" in said

@@ -217,51 +217,26 @@ def test_commands(table, tmp_path, capsys):
     for module in ("arviz_stats", "h5netcdf", "matplotlib", "scipy"):
         pytest.importorskip(module)
     write(tmp_path / "a.csv", table)
-    events = [
-        str(tmp_path / "a.csv"),
-        "--time",
-        "when",
-        "--ids",
-        "case",
-        "--space",
-        "serial",
-        "--out",
-        str(tmp_path),
-    ]
-    omori = ["--decay", "omori", "--marks", "mag", "--background", "constant"]
-    assert main(["fit", *events, *omori, "--draws", "150", "--warmup", "50", "--figures", "none"]) == 0
+    events = f"{tmp_path}/a.csv --time when --ids case --space serial --out {tmp_path}".split()
+    omori = "--decay omori --marks mag --background constant".split()
+    assert main(["fit", *events, *omori, *"--draws 150 --warmup 50 --figures none".split()]) == 0
     spec = json.loads((tmp_path / "params.json").read_text())["triggering"]
     assert spec["decay"] == "omori" and spec["marks"] is True
     posterior = ["--posterior", str(tmp_path / "posterior.nc")]
-    assert main(["probabilities", *events, *omori, *posterior, "--figures", "none"]) == 0
+    assert main(["probabilities", *events, *omori, *posterior, *"--figures none".split()]) == 0
     with open(tmp_path / "probabilities.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == table["case"].tolist() and rows[0]["when"].startswith(
         str(table["when"][0])[:10]
     )
     assert {"probability", "family_size", "background"} <= set(rows[0])
-    assert main(["residuals", *events, *omori, "--params", str(tmp_path / "params.json")]) == 0
+    assert main(["residuals", *events, *omori, *f"--params {tmp_path}/params.json".split()]) == 0
     for name in ("residuals", "decay", "intensity"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
-    assert main(["forecast", *events, *omori, *posterior, "--hours", "100", "--draws", "40"]) == 0
+    assert main(["forecast", *events, *omori, *posterior, *"--hours 100 --draws 40".split()]) == 0
     assert main(["compare", *events, *omori, *posterior]) == 0
     assert main(["compare", *events, "--background", "constant"]) == 0
-    assert (
-        main(
-            [
-                "calibrate",
-                "--background",
-                "constant",
-                "--clusters",
-                "fast",
-                "--sets",
-                "2",
-                "--space",
-                "serial",
-            ]
-        )
-        == 0
-    )
+    assert main("calibrate --background constant --clusters fast --sets 2 --space serial".split()) == 0
     out = " ".join(capsys.readouterr().out.split())
     for words in (
         "events expected, 95 % between",

@@ -162,15 +162,15 @@ def test_a_plate_that_is_killed_goes_on(tmp_path):
     kept, files = tmp_path / "kept", [str(tmp_path / "m.npz"), *map(str, paths)]
     rest = ["--labels", "csv", "--space", "serial"]
     request = [sys.executable, "-m", "portable.models.mixture", "predict", *files, *rest]
-    run = subprocess.Popen([*request, "--checkpoint", str(kept), "--out", str(tmp_path / "o")])
+    run = subprocess.Popen([*request, *f"--checkpoint {kept} --out {tmp_path}/o".split()])
     while len(list(kept.glob("files/file-*.npz"))) < 2 and run.poll() is None:
         time.sleep(0.01)
     run.send_signal(signal.SIGKILL)
     run.wait()
     before = {path: path.stat().st_mtime_ns for path in kept.glob("files/file-*.npz")}
     assert before
-    assert main(["predict", *files, *rest, "--checkpoint", str(kept), "--out", str(tmp_path / "o")]) == 0
-    assert main(["predict", *files, *rest, "--out", str(tmp_path / "whole")]) == 0
+    assert main(["predict", *files, *rest, *f"--checkpoint {kept} --out {tmp_path}/o".split()]) == 0
+    assert main(["predict", *files, *rest, *f"--out {tmp_path}/whole".split()]) == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
     names = sorted(os.listdir(tmp_path / "whole"))
     # the file that was being written remains, hidden

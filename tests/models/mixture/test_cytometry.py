@@ -298,7 +298,7 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
     cytometry.write(turned, tmp_path / "new.fcs")
     out = tmp_path / "out"
     request = f"{tmp_path / 'mixture.npz'} {tmp_path / 'new.fcs'} --space serial --out {out}".split()
-    assert main(["predict", *request, "--labels", "csv", "--all-probabilities"]) == 0
+    assert main(["predict", *request, *"--labels csv --all-probabilities".split()]) == 0
     rows = rows_of(out / "new.labelled.csv")
     assert [int(row["population"]) for row in rows] == fitted().predict(new).population.tolist()
     of_each = (f"probability {number}" for number in range(fitted().n_populations))
@@ -317,7 +317,7 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
         (["figures", *request, "--pairs", "CD3;CD8"], "two channels are wanted"),
         (["predict", str(tmp_path / "bare.npz"), *request[1:]], "bare.npz' holds no result"),
         (["predict", request[0], str(tmp_path / "bare.npz"), *request[2:]], "bare has no spillover matrix"),
-        (["merge", request[0], str(tmp_path / "bare.npz"), "--out", str(tmp_path)], "the file that is read"),
+        (["merge", request[0], *f"{tmp_path}/bare.npz --out {tmp_path}".split()], "the file that is read"),
     ):
         assert main(wrong) == 2
         assert words in capsys.readouterr().err
@@ -325,27 +325,8 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
 
 def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_path, capsys):
     out = tmp_path / "out"
-    assert (
-        main(
-            [
-                "fit",
-                str(file),
-                "--components",
-                "3",
-                "--space",
-                "serial",
-                "--out",
-                str(out),
-                "--max-iter",
-                "1",
-                "--labels",
-                "none",
-                "--figures",
-                "none",
-            ]
-        )
-        == 0
-    )
+    words = f"fit {file} --components 3 --space serial --out {out} --max-iter 1 --labels none --figures none"
+    assert main(words.split()) == 0
     assert (
         "mixture: warning: EM stopped after max_iter=1 iterations" in capsys.readouterr().err
         and (out / "mixture.npz").exists()
@@ -367,7 +348,7 @@ def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
         [str(file), "--pairs", "KI67"],
         [str(file), "--channels", "CD3"],
         [str(file), "--compensation", "no.csv"],
-        [str(file), "--method", "modes", "--populations", "3"],
+        f"{file} --method modes --populations 3".split(),
     ):
         assert main(["fit", *request, "--out", str(out)]) == 2
     assert main(["fit", str(file), "--out", str(file)]) == 2
@@ -378,7 +359,7 @@ def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
 def test_values_that_the_fit_refuses(file, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     for option, value in (("--components", "0"), ("--space", "abacus"), ("--cells-per-sample", "0")):
-        assert main(["fit", str(file), option, value, "--out", str(tmp_path / "out")]) == 2
+        assert main([*f"fit {file}".split(), option, value, *f"--out {tmp_path}/out".split()]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 3 and not (tmp_path / "out").exists()
 
 

@@ -224,5 +224,5 @@ def test_two_cells_from_end_to_end(tmp_path, capsys):
     """A gate or an empty well leaves a sample of two cells."""
     pytest.importorskip("matplotlib")
     (tmp_path / "two.csv").write_text("FL1,FL2\n1.5,2.5\n2.5,3\n")
-    assert main(["fit", str(tmp_path / "two.csv"), "--space", "serial", "--out", str(tmp_path / "out")]) == 0
+    assert main(f"fit {tmp_path}/two.csv --space serial --out {tmp_path}/out".split()) == 0
     assert "2 cells" in capsys.readouterr().out and (tmp_path / "out" / "marginals.png").exists()

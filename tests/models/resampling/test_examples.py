@@ -27,7 +27,7 @@ def test_it_checks_itself(space, name, monkeypatch, capsys):
     assert f"{name} on {space}" in capsys.readouterr().out
 
 
-QUICK = ["experiment", "--space", "serial", "--quick", "--runs", "2", "--out"]
+QUICK = "experiment --space serial --quick --runs 2 --out".split()
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,7 @@ def test_figures_of_two_machines(studied, tmp_path, capsys):
     (tmp_path / "theirs.json").write_text(
         json.dumps({"cells": [cell | {"kind": "cuda", "seconds": 1e-9} for cell in cells]})
     )
-    assert (
-        main(["figures", str(studied / "study.json"), str(tmp_path / "theirs.json"), "--out", str(tmp_path)])
-        == 0
-    )
+    assert main(f"figures {studied}/study.json {tmp_path}/theirs.json --out {tmp_path}".split()) == 0
     assert {path.name for path in tmp_path.glob("figure6*")} == {
         f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")
     }

@@ -65,9 +65,9 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
         False,
         True,
     ]
-    command = ["fit", str(tmp_path / "events.csv"), "--orders", "1", "--time", "time"]
-    assert main([*command, "--run", "user", "--censored", "nosuch", "--end", "70"]) == 2
-    assert main([*command, "--run", "user", "--censored", "open", "--end", "70", "--space", "serial"]) == 0
+    command = f"fit {tmp_path}/events.csv --orders 1 --time time".split()
+    assert main([*command, *"--run user --censored nosuch --end 70".split()]) == 2
+    assert main([*command, *"--run user --censored open --end 70 --space serial".split()]) == 0
     assert "n_censored=1" in capsys.readouterr().out
 
 
@@ -79,7 +79,7 @@ def test_a_misspelt_column_of_runs_is_refused(tmp_path, capsys):
             read(tmp_path / "events.csv", time="time", **options)
     assert read(tmp_path / "events.csv", time="time", run=None).n_runs == 1
     assert main(["describe", str(tmp_path / "events.csv"), "--time", "time"]) == 2
-    assert main(["describe", str(tmp_path / "events.csv"), "--time", "time", "--one-run"]) == 0
+    assert main(f"describe {tmp_path}/events.csv --time time --one-run".split()) == 0
 
 
 def test_dates_of_every_kind(tmp_path):
@@ -240,43 +240,12 @@ def test_command_line(tmp_path, capsys):
     """Write, simulate, fit and describe a process."""
     TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]).save(tmp_path / "truth.json")
     runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
-    assert (
-        main(["simulate", str(tmp_path / "truth.json"), "--runs", "400", "--out", runs, "--space", "serial"])
-        == 0
-    )
-    fitting = [
-        "fit",
-        runs,
-        "--orders",
-        "1,2",
-        "--starts",
-        "2",
-        "--errors",
-        "--out",
-        model,
-        "--space",
-        "serial",
-    ]
+    assert main(f"simulate {tmp_path}/truth.json --runs 400 --out {runs} --space serial".split()) == 0
+    fitting = f"fit {runs} --orders 1,2 --starts 2 --errors --out {model} --space serial".split()
     assert main(fitting) == 0
-    assert main(["fit", runs, "--total", "2", "--starts", "1", "--renewal", "--space", "serial"]) == 0
-    assert (
-        main(
-            [
-                "fit",
-                runs,
-                "--total",
-                "2",
-                "--starts",
-                "1",
-                "--criterion",
-                "cross_validated",
-                "--space",
-                "serial",
-            ]
-        )
-        == 0
-    )
-    assert main(["describe", runs, "--model", model, "--space", "serial"]) == 0
+    assert main(f"fit {runs} --total 2 --starts 1 --renewal --space serial".split()) == 0
+    assert main(f"fit {runs} --total 2 --starts 1 --criterion cross_validated --space serial".split()) == 0
+    assert main(f"describe {runs} --model {model} --space serial".split()) == 0
     out = capsys.readouterr().out
     for words in (
         "n_runs=400",
@@ -296,19 +265,19 @@ def test_command_line(tmp_path, capsys):
 
 def test_outputs_are_checked_first(tmp_path, capsys):
     """The check precedes the search for the input file, which does not exist."""
-    assert main(["fit", "none.npz", "--orders", "1", "--out", str(tmp_path / "no" / "a.json")]) == 2
+    assert main(f"fit none.npz --orders 1 --out {tmp_path}/no/a.json".split()) == 2
     assert "--out is" in capsys.readouterr().err
-    assert main(["simulate", "none.json", "--runs", "3", "--out", str(tmp_path / "a.txt")]) == 2
+    assert main(f"simulate none.json --runs 3 --out {tmp_path}/a.txt".split()) == 2
     assert "a.txt; a name that ends in .npz is wanted" in " ".join(capsys.readouterr().err.split())
     pytest.importorskip("matplotlib")
-    assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.xyz"]) == 2
+    assert main("fit none.npz --orders 1 --plot a.xyz".split()) == 2
     assert "--plot is a.xyz; a name that ends in one of" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
     # an import then fails as if the package were not installed
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert main(["fit", "none.npz", "--orders", "1", "--plot", "a.png"]) == 2
+    assert main("fit none.npz --orders 1 --plot a.png".split()) == 2
     assert 'pip install ".[plot]"' in " ".join(capsys.readouterr().err.split())
 
 
@@ -337,7 +306,7 @@ def test_a_column_of_gaps_alone(tmp_path, capsys):
     with pytest.raises(pk.InputError, match="alone is for a table of gaps"):
         read(path, time="gap", alone=True)
     for how, shown in (("--one-run", "n_runs=1"), ("--alone", "n_runs=3")):
-        assert main(["fit", str(path), "--orders", "1", how, "--space", "serial"]) == 0
+        assert main(f"fit {path} --orders 1 {how} --space serial".split()) == 0
         assert shown in capsys.readouterr().out
 
 
@@ -347,6 +316,6 @@ def test_orders_are_counted_before_they_are_fitted(tmp_path, capsys):
     path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
     assert main(["fit", str(path), "--total", "100"]) == 2
     assert "fewer max_branches (--max-branches)" in capsys.readouterr().err
-    words = ["fit", str(path), "--total", "5", "--max-branches", "2", "--starts", "1", "--space", "serial"]
+    words = f"fit {path} --total 5 --max-branches 2 --starts 1 --space serial".split()
     assert main(words) == 0
     assert "3 ways to share 5 stages" in capsys.readouterr().out
