@@ -108,11 +108,18 @@ def fused(i, a, b, c, out):
 
 
 def test_fma_rounds_once(space):
-    a = np.array([1.0 + 2.0**-30, 1.0 / 3.0, 1e200])
-    b = np.array([1.0 - 2.0**-30, 3.0, 1e200])
-    c = np.array([-1.0, -1.0, -1.0])
-    out = launch_for(space, 3, fused, a, b, c, np.zeros(3))[3]
-    assert_array_equal(out, [-(2.0**-60), -(2.0**-54), np.inf])
+    a, b, c, wanted = np.array(
+        [
+            (1.0 + 2.0**-30, 1.0 - 2.0**-30, -1.0, -(2.0**-60)),
+            (1.0 / 3.0, 3.0, -1.0, -(2.0**-54)),
+            (2.0**1023 + 2.0**971, 2.0**-53 - 2.0**-106, 2.0**1023, 2.0**1023 + 2.0**971),
+            (1e200, 1e200, -1.0, np.inf),
+            (1e200, 1e200, -np.inf, -np.inf),  # the product is finite
+            (np.inf, -1.0, np.inf, np.nan),
+        ]
+    ).T
+    assert_array_equal(launch_for(space, 6, fused, a, b, c, np.zeros(6))[3], wanted)
+    assert_array_equal([pk.fma(*row) for row in zip(a, b, c)], wanted)
 
 
 @pk.function

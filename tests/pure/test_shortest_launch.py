@@ -32,12 +32,16 @@ def scaled_box(i, j, a, x):
     x[j] *= a
 
 
+def arranged():
+    """Return a view, a policy of 100 indices and a new kernel, on the only device."""
+    driver.context(0).alone = True
+    return pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda"), pk.kernel(scaled.fn)
+
+
 @pytest.fixture
 def launch(request, fake_cuda):
     """Launch 100 indices; the kernel has been launched once before."""
-    driver.context(0).alone = True
-    x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled.fn)
-    policy = pk.RangePolicy(200, 300, space="cuda")
+    x, policy, scale = arranged()
     if request.param == "teams":
         scale, policy = pk.kernel(scaled_by_teams.fn), pk.TeamPolicy(1, 256, space="cuda")
     if request.param == "box":
@@ -83,9 +87,7 @@ def test_what_the_driver_refuses_is_told(launch, fake_cuda):
 def test_a_driver_that_has_not_that_call(fake_cuda):
     """The driver is older than CUDA 11.8."""
     del fake_cuda._functions["cuLaunchKernelEx"]
-    driver.context(0).alone = True
-    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
-    kernel = pk.kernel(scaled.fn)  # not compiled for another driver
+    x, policy, kernel = arranged()  # the kernel is not compiled for another driver
     pk.parallel_for(policy, kernel, 2.0, x)
     pk.plan(policy, kernel, 2.0, x)()
     assert fake_cuda.calls.count("cuLaunchKernel") == 2
@@ -93,9 +95,7 @@ def test_a_driver_that_has_not_that_call(fake_cuda):
 
 def test_the_block_is_that_of_the_long_way(fake_cuda):
     """The block contains the words of the arguments, begin and end, at the places that `_extra` gives."""
-    driver.context(0).alone = True
-    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
-    scale = pk.kernel(scaled.fn)
+    x, policy, scale = arranged()
     pk.parallel_for(policy, scale, 2.0, x)
     space, _, _, compiled, words = pk.core.launch.dispatch.bind(policy, scale, (2.0, x), ())
     compiled.block[:] = bytes(len(compiled.block))
@@ -115,12 +115,7 @@ class Foreign:
 def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
     """An array's type, layout and address are compared with those of the previous launch; only changes are
     read again."""
-    driver.context(0).alone = True
-    x, policy, scale = (
-        pk.zeros(300, space="cuda"),
-        pk.RangePolicy(200, 300, space="cuda"),
-        pk.kernel(scaled.fn),
-    )
+    x, policy, scale = arranged()
     array = Foreign(x)
     pk.parallel_for(policy, scale, 2.0, array)
     fake_cuda.block_bytes = 8 * 4
@@ -147,8 +142,7 @@ def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
     ],
 )
 def test_arrays_of_other_libraries_are_looked_at_each_time(fake_cuda, changes, error, words):
-    driver.context(0).alone = True
-    x, policy, scale = pk.zeros(300, space="cuda"), pk.RangePolicy(0, 3, space="cuda"), pk.kernel(scaled.fn)
+    x, policy, scale = arranged()
     array = Foreign(x)
     pk.parallel_for(policy, scale, 2.0, array)
     array.__cuda_array_interface__ |= changes(x)
@@ -169,9 +163,7 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
 
 def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
     """This holds also after a launch of another policy."""
-    driver.context(0).alone = True
-    x, policy = pk.zeros(300, space="cuda"), pk.RangePolicy(200, 300, space="cuda")
-    scale, other = pk.kernel(scaled.fn), pk.RangePolicy(0, 10, space="cuda")
+    (x, policy, scale), other = arranged(), pk.RangePolicy(0, 10, space="cuda")
     for a in (1.0, 2.0, 3.0):
         pk.parallel_for(policy, scale, a, x)
     pk.parallel_for(other, scale, 4.0, x)  # overwrites the kernel's block
@@ -204,9 +196,7 @@ def test_teams_that_come_again_find_their_words(fake_cuda):
 
 
 def test_no_argument_is_kept(fake_cuda):
-    driver.context(0).alone = True
-    policy, scale = pk.RangePolicy(200, 300, space="cuda"), pk.kernel(scaled.fn)
-    x = pk.zeros(300, space="cuda")
+    x, policy, scale = arranged()
     for _ in range(4):
         pk.parallel_for(policy, scale, 1.0, x)
     gone = weakref.ref(x)

@@ -108,7 +108,7 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
                 return plain(*args)
             kinds = [type(v) for v in args if isinstance(v, np.floating)]
             result = plain(*map(float, args))
-            return (np.float64 if np.float64 in kinds else kinds[0])(result) if kinds else float(result)
+            return np.result_type(*kinds).type(result) if kinds else float(result)
 
     call.__name__, call.__doc__ = name, f"{line[0].upper()}{line[1:]}."
     _enter(
@@ -143,13 +143,11 @@ def _remainder(x, y):
     return math.remainder(x, y) if math.isfinite(x) and y or x != x or y != y else math.nan
 
 
-def _gamma(x):
+def _gamma(x, function=math.gamma):
     try:
-        return math.gamma(x)
-    except OverflowError:
-        return math.inf
-    except ValueError:
-        return math.copysign(math.inf, x) if x == 0 else math.nan
+        return function(x)
+    except (OverflowError, ValueError):  # at 0, beyond the largest, and at poles
+        return math.nan if x <= -1 else math.copysign(math.inf, x)
 
 
 def _logb(x):
@@ -165,9 +163,13 @@ log2: Unary = text("log2", np.log2, "the logarithm to base 2", (0.88, 0.85))
 log10: Unary = text("log10", np.log10, "the logarithm to base 10", (0.75, 0.75))
 sqrt: Unary = llvm("sqrt", np.sqrt, "the square root", (), (math.sqrt,))
 rsqrt: Unary = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.5, 0.51))
-pow: Binary = text(
-    "pow", np.power, "a to the power b, as C99 has it", (0.94, 1.00), also=(math.pow, np.power)
-)  # noqa: A001
+pow: Binary = text(  # noqa: A001
+    "pow",
+    lambda a, b: np.power(a, [b])[0],  # of a number 0.5 it takes the square root, which is not C99's at -inf
+    "a to the power b, as C99 has it",
+    (0.94, 1.00),
+    also=(math.pow, np.power),
+)
 sin: Unary = text("sin", np.sin, "the sine", (0.85, 0.90))
 cos: Unary = text("cos", np.cos, "the cosine", (0.85, 0.94))
 tan: Unary = text("tan", np.tan, "the tangent", (0.87, 0.89))
@@ -197,13 +199,13 @@ remainder: Binary = text(
 )
 ldexp: Binary = text(
     "ldexp",
-    lambda x, n: np.ldexp(x, int(n)),
+    lambda x, n: np.ldexp(x, int(clip(n, -3e3, 3e3))),
     "x 2^n, rounded once; n a whole number",
     (0.5, 0.5),
     also=(math.ldexp, np.ldexp),
 )
 logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
-gamma: Unary = text("gamma", _gamma, "the gamma function", (1.13, 1.13), also=(math.gamma,))
+gamma: Unary = text("gamma", lambda x: _gamma(x), "the gamma function", (1.13, 1.13), also=(math.gamma,))
 erf: Unary = text("erf", math.erf, "the error function", (1.03, 1.10))
 erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
 ndtr: Unary = text(
@@ -214,7 +216,7 @@ ndtr: Unary = text(
 )
 lgamma: Unary = text(
     "lgamma",
-    lambda x: math.inf if x <= 0 and x % 1 == 0 else math.lgamma(x),
+    lambda x: math.inf if x <= 0 and x % 1 == 0 else _gamma(x, math.lgamma),
     "the logarithm of the size of gamma(x)",
     (1.49, 1.49),
 )
@@ -389,14 +391,13 @@ def fma(a: Number, b: Number, c: Number) -> float:
     """a * b + c, rounded once."""
     from fractions import Fraction  # imported here, since it takes two milliseconds
 
-    strong = [v for v in (a, b, c) if isinstance(v, np.floating)]
-    single = bool(strong) and _builtins.all(isinstance(v, np.float32) for v in strong)
+    single = {type(v) for v in (a, b, c) if isinstance(v, np.floating)} == {np.float32}
     kind = np.float32 if single else np.float64
-    a, b, c = float(a), float(b), float(c)
-    finite = _builtins.all(map(math.isfinite, (a, b, c)))
-    exact = Fraction(a) * Fraction(b) + Fraction(c) if finite else None
-    if not exact:  # for infinities, NaN, and the sign of zero
-        return kind(a * b + c)
+    a, b, c = map(float, (a, b, c))
+    finite = math.isfinite(a) and math.isfinite(b)
+    exact = finite and math.isfinite(c) and Fraction(a) * Fraction(b) + Fraction(c)
+    if not exact:  # the sign of zero; where c alone is not finite a * b may overflow
+        return kind(c if finite and exact is False else a * b + c)
     near = _nearest(exact)
     if (
         single
@@ -406,7 +407,7 @@ def fma(a: Number, b: Number, c: Number) -> float:
     ):
         # Round to odd before float32, so that the second rounding depends on the side of the exact value.
         near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(all="ignore"):
         return kind(near)
 
 
