@@ -11,17 +11,16 @@ from ...core.language import types as t
 from ...library.texts import draws
 from ...core.compiler.writing.emit import Emitter, described
 from ...core.compiler.writing.lines import Builder
-from .recording import KNOWN, LATE, WORKER, Recorder, outlined
+from ...core.machines.cpu.native import define
+from .recording import BANK, KNOWN, LATE, SAMPLES, WORKER, passes, record, record_lanes
 from ...core.compiler.reading.tree import flat, mapped
 from ...core.language.types import UNIFORM, VARYING, itemsize
 from ...core.compiler.reading.typing import typed
-from .reuse import EVENTS, HASHED, SAMPLES
 from ...core.compiler.writing.values import I64, PTR, Value, ViewValue
 from ...core.compiler.writing.watch import Watch
 
 ISSUED = "", "issued", ""
-# Of a GPU's shared memory: banks, and bytes of a word; one in SAMPLED accesses is examined
-WORDS, BANK, SAMPLED = 32, 4, 17
+SAMPLED = 17  # one in so many accesses to scratch is examined
 PASSES = "banks taken", "banks least"
 SPECIAL = "special "  # begins the name of a function that is one operation of the source
 
@@ -193,25 +192,37 @@ def _n_lanes(here, all_lanes):
     return ops.b.zext(count, I64)
 
 
-def _places(here, how, pointer, size):
-    """Return (addresses, bits of the active ones) of the lanes; of a uniform address, of one."""
+def _called(here, function, *args):
+    """Call a function of recording.py; places are given by their addresses."""
+    b = here.b
+    known = b.module.globals.get(function.name)
+    b.call(known or apart(define(b.module, function.fn)), [_address(b, x) for x in args])
+
+
+def _address(b, x):
+    return b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
+
+
+def _lanes(here, how, pointer, size):
+    """Return the address of the lanes' addresses, their number, and bits of the active ones; of a uniform
+    address, of one."""
     ops, b, n = here.ops, here.b, 1 if how == "uniform" else here.ops.W
     whole = ir.IntType(ops.W)
     live = whole(-1) if here.mask is None else b.bitcast(here.mask, whole)
     if how == "uniform" and ops.W > 1:
         live = b.icmp_unsigned("!=", live, whole(0))
-    vector = ir.VectorType(I64, n)
+    place = ops.slot(ir.ArrayType(I64, n))
     if how == "scattered":
-        return b.ptrtoint(pointer, vector), live
-    places = pointer if how == "apart" else [ops.advance(pointer, size * k) for k in range(n)]
-    addresses = ir.Constant(vector, ir.Undefined)
-    for k, place in enumerate(places):
-        addresses = b.insert_element(addresses, b.ptrtoint(place, I64), I64(k))
-    return addresses, live
+        b.store(b.ptrtoint(pointer, ir.VectorType(I64, n)), place, align=8)
+    else:
+        places = pointer if how == "apart" else [ops.advance(pointer, size * k) for k in range(n)]
+        for k, each in enumerate(places):
+            b.store(b.ptrtoint(each, I64), b.gep(place, [I64(k)], I64))
+    return place, I64(n), b.zext(live, I64)
 
 
 class Touching:
-    """Marks each element of an argument that is read, and each that is written, in maps of a byte an element.
+    """Marks each element of an argument that is read, and each that is written, in maps of a bit an element.
 
     Also counts how often each place of the source moves from one line of memory to another, and records a
     sample of the lines; of a pack lane by lane, or contiguous elements at once. The block's counters begin
@@ -219,7 +230,7 @@ class Touching:
     """
 
     def opened(self, tally, code, function):
-        """Load the facts of the views: for each the addresses (reading, writing) of its map's byte for
+        """Load the facts of the views: for each the addresses (reading, writing) of its map's bit for
         element 0.
         """
         ops, b, self.about = code.ops, code.b, {}
@@ -229,49 +240,39 @@ class Touching:
             return
         base = code.extra("counter", PTR)
         samples, *maps = (b.load(code.word(base, k), I64) for k in range(self.n_words))
-        self.record = Recorder(code.module, HASHED, SAMPLES, EVENTS)
         for view, *both in zip(self.views, maps[::2], maps[1::2]):
             self._about(tally, ops, view, *both, samples, function.args[3])
 
     def _about(self, tally, ops, view, reading, writing, samples, worker):
         """Store the facts of a view at a place, followed by its counters."""
-        b, n = ops.b, KNOWN + 1 + self.record.n_samples
+        b, n = ops.b, KNOWN + 1 + SAMPLES
         about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))
         places = [b.gep(about, [I64(k)], I64) for k in range(n)]
         shift = I64(itemsize(view.dtype).bit_length() - 1)
         worker = b.shl(worker, I64(WORKER))
         for what, place in zip((shift, reading, writing, samples, worker), places):
             b.store(what, place)
-        names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(self.record.n_samples))
+        names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(SAMPLES))
         tally.counters += [
             (collections.Counter({("", name, ""): 1}), place) for name, place in zip(names, places[KNOWN:])
         ]
 
     def access(self, tally, here, view, how, pointer, ways):
         """Record one access."""
-        b = here.b
         if view.store or view.label not in self.about:
             return
         rest = self.about[view.label], here.ops.slot(I64), I64(ways)
         if here.mask is None and how in ("uniform", "contiguous"):
-            n = 1 if how == "uniform" else here.ops.W
-            b.call(self.record(n), [b.ptrtoint(pointer, I64), *rest])
+            _called(here, record, pointer, I64(1 if how == "uniform" else here.ops.W), *rest)
         else:
-            addresses, live = _places(here, how, pointer, itemsize(view.dtype))
-            b.call(self.record(addresses.type), [addresses, live, *rest])
+            _called(here, record_lanes, *_lanes(here, how, pointer, itemsize(view.dtype)), *rest)
 
 
 class Banks:
-    """Samples accesses to scratch: words that the lanes of a pack, a GPU's warp, read from one bank in
-    succession, where the most loaded bank decides; and their number without conflicts.
-
-    By NVIDIA's documentation: 32 banks hold successive words of four bytes, and serve one word at a time, to
-    all lanes that request it; for elements of 8 or 16 bytes half or a quarter of a warp is served at once.
-    """
+    """Samples accesses to scratch, and counts their `passes`."""
 
     def opened(self, tally, code, function):
-        """Know no function yet that counts passes, by lanes and bytes of an element."""
-        self.passes = {}
+        """Do nothing."""
 
     def access(self, tally, here, view, how, pointer, ways):
         """Count one access, if it is of the sample."""
@@ -281,73 +282,9 @@ class Banks:
         n = b.load(seen, I64)
         b.store(b.add(n, I64(1)), seen)
         with b.if_then(b.icmp_unsigned("==", b.urem(n, I64(SAMPLED)), I64(0))):
-            addresses, live = _places(here, how, pointer, itemsize(view.dtype))
-            key = addresses.type.count, max(itemsize(view.dtype), BANK)
-            if key not in self.passes:
-                self.passes[key] = _Passes(b.module, *key).function
-            both = b.call(self.passes[key], [addresses, live])
-            for k, name in enumerate(PASSES):
-                place, more = tally.counter(here.ops, name), b.extract_value(both, k)
-                b.store(b.add(b.load(place, I64), more), place)
-
-
-class _Passes:
-    """Emits a separate function that counts the passes of an access: from the addresses of n lanes and the
-    bits of the active ones (their number, and that without conflicts).
-    """
-
-    def __init__(self, module, n, unit):
-        self.n, self.bits, self.at_once = n, ir.IntType(n), WORDS * BANK // unit
-        types = [ir.VectorType(I64, n), self.bits]
-        self.function = outlined(module, ir.LiteralStructType([I64, I64]), types, f"passes.{n}.{unit}")
-        self.b = ir.IRBuilder(self.function.append_basic_block())
-        addresses, live = self.function.args
-        word = self.b.lshr(addresses, self.all(I64(unit.bit_length() - 1)))
-        both = ir.Constant(self.function.function_type.return_type, ir.Undefined)
-        for k, x in enumerate(self.conflicts(word, live)):
-            both = self.b.insert_value(both, x, k)
-        self.b.ret(both)
-
-    def conflicts(self, word, live):
-        bank, first = self.b.and_(word, self.all(I64(self.at_once - 1))), self.first(word, live)
-        taken = least = I64(0)
-        for start in range(0, self.n, self.at_once):
-            lanes = range(start, min(self.n, start + self.at_once))
-            among = self.bits(sum(1 << k for k in lanes))
-            any_one = self.b.icmp_unsigned("!=", self.b.and_(live, among), self.bits(0))
-            least = self.b.add(least, self.b.zext(any_one, I64))
-            taken = self.b.add(taken, self.b.zext(self.most(bank, lanes, among, first), I64))
-        return taken, least
-
-    def most(self, bank, lanes, among, first):
-        """Return the number of words that the most loaded bank serves for these lanes."""
-        most = self.bits(0)
-        for k in lanes:
-            each = self.b.ctpop(self.alike(bank, k, among, first))
-            most = self.b.select(self.b.icmp_unsigned(">", each, most), each, most)
-        return most
-
-    def first(self, word, live):
-        """Return bits of the lanes that request a word which no preceding lane requests at the same time."""
-        b, first = self.b, self.bits(0)
-        for k in range(self.n):
-            before = self.bits((1 << k) - (1 << k // self.at_once * self.at_once))
-            earlier = self.alike(word, k, before, live)
-            alone = b.select(b.icmp_unsigned("==", earlier, self.bits(0)), self.bits(1 << k), self.bits(0))
-            first = b.or_(first, b.and_(live, alone))
-        return first
-
-    def alike(self, values, k, among, which):
-        """Return bits of those lanes that have the value of lane k."""
-        same = self.b.icmp_unsigned("==", values, self.all(self.b.extract_element(values, I64(k))))
-        return self.b.and_(self.b.and_(self.b.bitcast(same, self.bits), among), which)
-
-    def all(self, x):
-        """Return a vector of as many lanes, all of them x."""
-        vector = ir.Constant(ir.VectorType(I64, self.n), ir.Undefined)
-        for k in range(self.n):
-            vector = self.b.insert_element(vector, x, I64(k))
-        return vector
+            size, counters = itemsize(view.dtype), [tally.counter(here.ops, name) for name in PASSES]
+            shift = I64(max(size, BANK).bit_length() - 1)
+            _called(here, passes, *_lanes(here, how, pointer, size), shift, *counters)
 
 
 class Marked(Named):
@@ -410,6 +347,13 @@ class Marked(Named):
         return tuple(Value(r.dtype, r.kind, ops.b.extract_value(x, k)) for k, r in enumerate(results))
 
 
+def apart(function):
+    """Make a function the module's own, and one that stays a function."""
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function
+
+
 def _define(outer, text, args, label, float_dtype):
     """Return the function of a special, and its results."""
     ops = outer.ops
@@ -419,7 +363,7 @@ def _define(outer, text, args, label, float_dtype):
     returned = [lower.ops.type_of(v.dtype, v.kind) for v in flat(results)]
     returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
     types = [lower.ops.type_of(v.dtype, v.kind) for v in args if v.const is None]
-    function = outlined(ops.b.module, returned, types, label)
+    function = apart(ir.Function(ops.b.module, ir.FunctionType(returned, types), label))
     return function, _fill(function, lower, text, args)
 
 

@@ -8,17 +8,16 @@ determines the caches that still hold it: those of more lines, under least-recen
 
 import numpy as np
 
-from .recording import LIMIT, LINE, RECORDS, STORES, WORKER
+from .recording import EVENTS, HASHED, LIMIT, LINE, RECORDS, SAMPLES, STORES, WORKER
 
-SAMPLES, LESS = 6, 4  # each of a fourth of the lines before it
-EVENTS, LINES = 1 << 14, 1 << 12  # recorded of each at most; picked by the first, near enough
+LESS = 4  # each sample is of a fourth of the lines before it
+LINES = 1 << 12  # picked by the first, near enough
 ENOUGH = 32  # picked lines in a cache, from which on a sample represents it
-HASHED = 24  # bits of a line's hash
 CAPACITIES = [1 << k for k in range(12, 28)]  # bytes, of each worker's cache
 
 
 class Trace:
-    """The samples that the counting build takes: see `Recorder`.
+    """The samples that the counting build takes: see `recording.sample`.
 
     Parameters
     ----------

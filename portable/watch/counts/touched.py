@@ -1,7 +1,6 @@
-"""Find the elements of a launch's arguments that are touched: a byte for each, set by the build that
+"""Find the elements of a launch's arguments that are touched: a bit for each, set by the build that
 counts, and a sample of the accesses to lines of memory."""
 
-import functools
 import struct
 
 import numpy as np
@@ -25,8 +24,7 @@ class Marks:
 
     def __init__(self, entry, views, words, n_workers):
         self.regions = _regions(_views(entry, views, words))
-        sizes = [region.size * len(region.marks[0]) for region in self.regions]
-        self.trace = Trace(sum(sizes) // LINE, n_workers)
+        self.trace = Trace(sum(-(-r.end // LINE) - r.begin // LINE for r in self.regions), n_workers)
         self.addresses = [self.trace.samples.ctypes.data] + [
             address
             for place in sorted(p for r in self.regions for p in r.places)
@@ -35,7 +33,7 @@ class Marks:
 
     def _of(self, place):
         region = next(r for r in self.regions if place in r.places)
-        return [marks.ctypes.data - region.first for marks in region.marks]
+        return [marks.ctypes.data - 8 * region.first for marks in region.marks]
 
     def found(self, counted):
         """Return the counts, with {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
@@ -48,10 +46,8 @@ class Marks:
             result["", f"bytes {names}", ""] = region.size
             together = 0
             for k, (marks, way) in enumerate(zip(region.marks, ("load", "store"))):
-                result["", f"touched {names}", way] = int(np.count_nonzero(marks))
-                # the marks of a line in a row
-                eights = marks.view(np.uint64).reshape(-1, LINE // region.size // 8)
-                lines = functools.reduce(np.bitwise_or, eights.T)
+                result["", f"touched {names}", way] = int(np.unpackbits(marks.view("u1")).sum())
+                lines = marks.view(f"u{8 // region.size}")  # the marks of each
                 result["", f"lines {names}", way] = int(np.count_nonzero(lines))
                 total[k] += result["", f"lines {names}", way]
                 together = together | lines
@@ -60,16 +56,15 @@ class Marks:
 
 
 class _Region:
-    """A stretch of memory in numbers of one size, from a line's begin to a line's end. A complex number is
-    two."""
+    """A stretch of memory in numbers of one size, of whole words of marks. A complex number is two."""
 
     def __init__(self, begin, end, size, names, places):
         self.begin, self.end, self.size, self.names, self.places = begin, end, size, names, places
 
     def allocate(self):
-        low, high = self.begin // LINE * LINE, -(-self.end // LINE) * LINE
-        self.first = low // self.size
-        self.marks = [np.zeros((high - low) // self.size, np.uint8) for _ in range(2)]
+        room = 64 * self.size  # bytes of which a word has the marks
+        self.first, end = self.begin // room, -(-self.end // room)
+        self.marks = [np.zeros(end - self.first, np.uint64) for _ in range(2)]
         return self
 
 

@@ -36,7 +36,7 @@ class Operation:
         return tuple(Value("int64", VARYING, x) for x in made)
 
 
-def _line(text):
+def of_line(text):
     """Return a function of the pointer at an address, and of numbers, given by LLVM IR."""
 
     def made(b, address, *numbers):
@@ -87,7 +87,7 @@ def place_of(name):
 
 def _call(b, address, *numbers):
     given = ", ".join(f"i64 {x.get_reference()}" for x in numbers)
-    return _line(f"call i64 {{}}({given})")(b, address)
+    return of_line(f"call i64 {{}}({given})")(b, address)
 
 
 def _pause(b):
@@ -95,38 +95,44 @@ def _pause(b):
     return I64(0)
 
 
-load = Operation("load", _line("load i64, ptr {}"))
+load = Operation("load", of_line("load i64, ptr {}"))
 pair = words(2)
 store = Operation("store", _store)  # neighbouring words
 # atomic operations on words that several threads write, sequentially consistent; these return the previous
 # value
-read = Operation("read", _line("load atomic i64, ptr {} seq_cst, align 8"))
-write = Operation("write", _line("atomicrmw xchg ptr {}, i64 {} seq_cst"))
-add = Operation("add", _line("atomicrmw add ptr {}, i64 {} seq_cst"))
-swap = Operation("swap", _line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # without result
+read = Operation("read", of_line("load atomic i64, ptr {} seq_cst, align 8"))
+write = Operation("write", of_line("atomicrmw xchg ptr {}, i64 {} seq_cst"))
+add = Operation("add", of_line("atomicrmw add ptr {}, i64 {} seq_cst"))
+swap = Operation("swap", of_line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # without result
 call = Operation("call", _call)  # the word at an address
 pause = Operation("pause", _pause)
 stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # the address of n words
 
 
-def text(functions):
-    """Return the LLVM IR of functions. The compiler is imported where their code is not on the disk."""
+def define(module, fn):
+    """Emit a function into a module, and return it."""
     from ...compiler.reading.callables import text_of
     from ...compiler.writing.emit import Emitter
     from ...compiler.writing.lines import Builder
     from ...compiler.writing.values import Value
     from .lanes import Unwatched
 
+    kind = ir.FunctionType(I64, [I64] * fn.__code__.co_argcount)
+    function = ir.Function(module, kind, fn.__name__)
+    function.calling_convention = getattr(fn, "convention", "")
+    lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
+    lower.begin(Builder(function.append_basic_block()))
+    here = lower.here()
+    result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
+    here.b.ret(I64(0) if result is None else here.ops.get(result, "int64"))
+    return function
+
+
+def text(functions):
+    """Return the LLVM IR of functions. The compiler is imported where their code is not on the disk."""
     module = ir.Module()
     for fn in functions:
-        kind = ir.FunctionType(I64, [I64] * fn.__code__.co_argcount)
-        function = ir.Function(module, kind, fn.__name__)
-        function.calling_convention = getattr(fn, "convention", "")
-        lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
-        lower.begin(Builder(function.append_basic_block()))
-        here = lower.here()
-        result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
-        here.b.ret(I64(0) if result is None else here.ops.get(result, "int64"))
+        define(module, fn)
     return str(module)
 
 
