@@ -14,7 +14,7 @@ import portable as pk
 from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
 from . import frames
 from .checks import DType
-from .problem import problem_of
+from .problem import Problem, problem_of, shared_problem
 from .search import using
 from .segments import Replicates, Windows
 
@@ -155,7 +155,7 @@ def knn(
         An argument is invalid; the message names it. InputError if no point has k candidates.
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = problem_of(library, columns, None, points, *form)
+    problem = problem_of(library, columns, None, points, form)
     with using(space):
         distances, rows = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_places.times(problem.points)
@@ -215,7 +215,13 @@ def simplex(
     1.0
     """
     form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = problem_of(library, columns, target, points, *form)
+    problem, series = shared_problem(library, columns, target, points, form)
+    if problem is None:
+        problem = Problem(library, columns, target, points, *form)
+    elif problem.is_short:
+        return Prediction(*problem.predict_few(series, space))
+    else:
+        problem = problem.of(series)
     with using(space):
         predicted, seen, variance, rho = problem.predictions()
     index, named = problem.index_at(problem.times)

@@ -31,8 +31,13 @@ class _Calls(threading.local):
 _calls = _Calls()
 
 
-def run_planned(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[..., Any]) -> Any:
-    """Run `compute` on copies of some arrays in the default space; a later call of the same form, with
+def run_planned(
+    form: Hashable,
+    arrays: Sequence[np.ndarray],
+    compute: Callable[..., Any],
+    space: pk.SpaceLike | None = None,
+) -> Any:
+    """Run `compute` on copies of some arrays in a space; a later call of the same form, with
     arrays of the same shapes, copies its arrays to the same views and launches the same kernels again.
 
     Parameters
@@ -44,16 +49,24 @@ def run_planned(form: Hashable, arrays: Sequence[np.ndarray], compute: Callable[
         Its launches by `parallel_for` must depend only on the form, and its result must be on the space. If
         it reduces or scans, as sorts of integers do on a CPU, nothing is stored.
 
+    space : str or Space, optional
+        The default space if not given.
+
     Returns
     -------
     object
         The result of `compute`. The next call of the form overwrites the same views.
     """
-    key = pk.default_space(), form, *((array.shape, array.dtype.str) for array in arrays)
+    key = (
+        pk.default_space() if space is None else space,
+        form,
+        *((array.shape, array.dtype.str) for array in arrays),
+    )
     by_form = _calls.by_form
     kept = by_form.get(key)
     if kept is None or not kept.launches[0].as_made:  # launches may differ if they are checked
-        kept = _first(arrays, compute)
+        with pk.use(space):
+            kept = _first(arrays, compute)
         if kept.launches:
             by_form[key] = kept
         while sum(one.nbytes for one in by_form.values()) > MOST_BYTES:

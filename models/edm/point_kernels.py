@@ -272,9 +272,9 @@ def simplex_of_few(team, k, n_dims, tau, Tp, radius, least, first, last, like, x
     k, n_dims : compile-time constants
     first, last : first time of the candidates, and the end of their times (exclusive)
     like : any array with the dtype of distances
-    out : predictions, variances, and rho
+    out : predictions, variances, observations, and rho
     """
-    n_times, n_points = x.shape[0], (out.shape[0] - 1) // 2
+    n_times, n_points = x.shape[0], (out.shape[0] - 1) // 3
     series, front = team.scratch(n_times, like.dtype), n_times - n_points
     own, distance, time = pk.local(n_dims, like.dtype), pk.local(k, like.dtype), pk.local(k, pk.int32)
     low, high, mean, spread = summary_of(team, True, x, 0)
@@ -282,13 +282,15 @@ def simplex_of_few(team, k, n_dims, tau, Tp, radius, least, first, last, like, x
     for t in team.thread_range(n_times):
         series[t] = (x[t] - centre) * unit
     team.barrier()
+    begin = front + Tp
     for i in team.thread_range(n_points):
         nearest_in(series, n_dims, tau, radius, first, last, front + i, own, k, distance, time)
         out[i], out[n_points + i] = prediction(k, Tp, distance, time, True, x, mean, spread, 0)
+        t = begin + i
+        out[2 * n_points + i] = x[min(max(t, 0), n_times - 1)] if 0 <= t < n_times else math.nan
     team.barrier()
-    begin = front + Tp
     skip = max(-begin, 0)
     n = max(min(n_points, n_times - begin) - skip, 0)
     rho = correlation(team, least, n, (0, 1, True, True, out, x[begin + skip :], out[skip:]))
     if team.single():
-        out[2 * n_points] = rho
+        out[3 * n_points] = rho

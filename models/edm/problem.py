@@ -52,8 +52,8 @@ SORTED, PAIRS = 1000, 1 << 17
 CORRELATING = 512  # team members that correlate the predictions of a target
 # Largest number of times, and of neighbours, for the kernel by one team in registers: each member has one
 # value, so that sums over members are bit-identical to those of larger teams
-SHORT, MOST_KEPT = SUMMARY_TEAM, 8
-PLAIN = {int, str, type(None)}  # types of arguments that serve as keys of the cache in `problem_of`
+SHORT, MOST_KEPT = SUMMARY_TEAM, 21
+PLAIN = {int, str, type(None)}  # types of arguments that serve as keys of the cache in `shared_problem`
 MEMORY_BYTES = 1 << 32  # upper bound of the memory for minima, bounds and lists
 
 
@@ -63,8 +63,6 @@ class Problem:
     Rows of the library are numbered by `places`, those of the points by `point_places`: see
     `portable.models.edm.layout`.
     """
-
-    varies = False  # True if the library is known to vary
 
     def __init__(
         self,
@@ -106,9 +104,9 @@ class Problem:
         self.labels = [str(c) for c in (label or self.names or range(self.target.shape[1]))]
 
     def of(self, columns):
-        """Return this Problem for another complete series that varies, shape (n_times, 1)."""
+        """Return this Problem for another complete series, shape (n_times, 1)."""
         other = object.__new__(Problem)
-        vars(other).update(vars(self), inputs={"library": columns}, times=self.times.copy(), varies=True)
+        vars(other).update(vars(self), inputs={"library": columns}, times=self.times.copy())
         other.columns = other.masked = other.point_columns = other.target = columns
         return other
 
@@ -191,7 +189,7 @@ class Problem:
 
     def still(self):
         """Return True, after a warning, if the library or a target does not vary."""
-        return not self.varies and without_variation(library=self.columns, target=self.given)
+        return without_variation(library=self.columns, target=self.given)
 
     @functools.cached_property
     def times(self):
@@ -266,17 +264,24 @@ class Problem:
     def simplex(self):
         """Return predictions of targets, variances, and rho of each target, one vector on the default space,
         to be split by `unpacked`."""
-        if self.varies and self.k <= MOST_KEPT and self.n_times <= SHORT:
-            return self._planned("few", (), self._simplex_of_few)
 
         def compute(*views):
             return self.projected(*self._searched(views), *views[len(self.inputs) :])
 
         return self._planned("simplex", () if self.given is None else (self.target,), compute)
 
+    def predict_few(self, columns, space):
+        """Predict one short complete series of this form, shape (n_times, 1), in one launch.
+
+        Returns predictions, observations, variances, times and rho.
+        """
+        out = on_the_host(plans.run_planned(self, [columns], self._simplex_of_few, space))
+        predicted, variance, observed = out[:-1].reshape(3, -1)
+        return predicted, observed, variance, self.times.copy(), float(out[-1])
+
     def _simplex_of_few(self, library):
-        """Predict one short complete series by one team, whose members have the neighbours in registers."""
-        out = pk.empty(2 * len(self.points) + 1, np.float64)
+        """Predict by one team, whose members have the neighbours in registers."""
+        out = pk.empty(3 * len(self.points) + 1, np.float64)
         launch(
             pk.TeamPolicy(1, SUMMARY_TEAM, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
             point_kernels.simplex_of_few,
@@ -484,25 +489,31 @@ class Problem:
         return distances, times
 
 
-def problem_of(library, names, target, points, *form):
-    """Return the Problem of these arguments. For one complete series, the checks are those of the last series
-    of the same length and form, so that a loop over many short series performs them once."""
+def problem_of(library, names, target, points, form):
+    """Return the Problem of these arguments."""
+    shared, series = shared_problem(library, names, target, points, form)
+    return Problem(library, names, target, points, *form) if shared is None else shared.of(series)
+
+
+def shared_problem(library, names, target, points, form):
+    """Return the Problem of another complete series of the same length and form, and this series as a column,
+    so that a loop over many series checks its form once. Return None for both if other arrays are given, or
+    values are missing."""
     plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
     alone = names is target is points is None and PLAIN.issuperset(map(type, form))
     if plain and alone and form[5:9] == (None,) * 4:
-        low, high = float(library.min()), float(library.max())
+        low, high = float(np.minimum.reduce(library)), float(np.maximum.reduce(library))
         if -LARGEST <= low and high <= LARGEST and high - low >= SMALLEST:
-            found = _of_length(library.size, *form)
-            if found is not None:
-                return found.of(library.astype(np.float64, copy=False)[:, None])
-    return Problem(library, names, target, points, *form)
+            return _of_length(library.size, form), library.astype(np.float64, copy=False)[:, None]
+    return None, None
 
 
 @functools.lru_cache(maxsize=64)
-def _of_length(n_times, *form):
+def _of_length(n_times, form):
     """Return the Problem of a complete series of n_times values; None if it would warn."""
     with warnings.catch_warnings(record=True) as caught:
         found = Problem(np.arange(float(n_times)), None, None, None, *form)
+    found.is_short = found.k <= MOST_KEPT and n_times <= SHORT
     return None if caught or found.parts or found.times is None else found
 
 
