@@ -318,8 +318,10 @@ def weigh_neighbours(
             for m in team.thread_range(length):
                 weights[at + m] = near[m] * share if m < k else 0.0
                 rows[at + m] = (near_time[m] if m < k else first_time) + Tp
-        elif team.single():
-            weights[at] = -1.0
+        else:
+            for m in team.thread_range(length):
+                weights[at + m] = -1.0
+                rows[at + m] = 0
         team.barrier()
 
 
@@ -327,6 +329,7 @@ def weigh_neighbours(
 def look_up(
     team,
     abreast,
+    at_once,
     n_sets,
     first_point,
     last_point,
@@ -371,29 +374,33 @@ def look_up(
     own_sums = sums[b, n_block]
     begin = n_block * block
     end = min(begin + block, last_point - first_point)
-    p = pk.local(abreast, target.dtype)
+    p = pk.local((at_once, abreast), target.dtype)
     sum = pk.local((SUMS, abreast), target.dtype)
     for q in team.thread_range(first, min(last, first + APART)):
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 sum[v, i] = 0.0
-        for number in range(begin, end):
-            at = number * length
-            if own_weights[at] >= 0.0:
+        for number in range(begin, end, at_once):
+            for j in range(pk.static(at_once)):
                 for i in range(pk.static(abreast)):
-                    p[i] = 0.0
-                for m in range(at, at + length, 4):
-                    w = own_weights[m], own_weights[m + 1], own_weights[m + 2], own_weights[m + 3]
-                    r = own_rows[m], own_rows[m + 1], own_rows[m + 2], own_rows[m + 3]
+                    p[j, i] = 0.0
+            for m in range(0, length, 4):
+                for j in range(pk.static(at_once)):
+                    at = pk.int64(min(number + j, end - 1)) * length + m
+                    w = own_weights[at], own_weights[at + 1], own_weights[at + 2], own_weights[at + 3]
+                    r = own_rows[at], own_rows[at + 1], own_rows[at + 2], own_rows[at + 3]
                     for i in range(pk.static(abreast)):
                         c = q + i * APART
-                        p[i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
+                        p[j, i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
                             w[2] * target[r[2], c] + w[3] * target[r[3], c]
                         )
+            for j in range(pk.static(at_once)):
+                there = number + j < end and own_weights[pk.int64(min(number + j, end - 1)) * length] >= 0.0
+                s = min(max(first_point + number + j + Tp, 0), observed.shape[0] - 1)
                 for i in range(pk.static(abreast)):
-                    o = observed[first_point + number + Tp, q + i * APART]
-                    known = pk.isfinite(p[i] + o)
-                    for v, term in enumerate((1.0, p[i], o, p[i] * p[i], o * o, p[i] * o)):
+                    o = observed[s, q + i * APART]
+                    known = pk.isfinite(p[j, i] + o) & there
+                    for v, term in enumerate((1.0, p[j, i], o, p[j, i] * p[j, i], o * o, p[j, i] * o)):
                         sum[v, i] += pk.where(known, term, 0.0)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):

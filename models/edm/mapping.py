@@ -15,6 +15,7 @@ from ..shared.launches import launch
 from . import list_kernels as kernels
 from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
 
+AT_ONCE = 1
 ABREAST = 4, 2, 1  # targets that a team member predicts together, if there are many, some, and few
 # largest variance of equal numbers by rounding in the sums of a block, in units of the last place of the
 # mean square
@@ -165,6 +166,7 @@ class Mapping:
                         pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM),
                         kernels.look_up,
                         pk.static(abreast),
+                        pk.static(AT_ONCE),
                         n_sets,
                         start,
                         end,
