@@ -28,6 +28,7 @@ from .problem import MEMORY_BYTES, Problem
 from .search import by_lag
 from .segments import Replicates, Windows
 from .surrogates import Kind
+from .window import Window
 
 N_BOOT = 1000
 _TOGETHER = 8  # samples per shard
@@ -252,8 +253,8 @@ def ccm(
     ----------
     Sugihara et al., Science 338 (2012), 496.
     """
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = Problem(library, columns, target, None, *form)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    problem = Problem(library, columns, target, None, E, window, dtype)
     n_samples = check_count(n_samples, "n_samples")
     check_flag(progress, "progress")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from portable.errors import DTypeError, InputError, printable
 
 from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole
-from ..shared.checks import check_choice, check_count, check_flag, check_number
+from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..shared.progress import bar as bar_of
@@ -27,10 +27,7 @@ from .checks import (
     DTYPES,
     DType,
     check_columns,
-    check_embedding,
-    check_horizon,
     check_library,
-    check_valid,
     extremes,
 )
 from .dimensions import Of, check_dims, choose_dimensions
@@ -38,7 +35,8 @@ from .libraries import check_libraries
 from .mapping import Maps, Sets, mapped_in_steps
 from .layout import lay_out
 from .search import by_lag
-from .segments import Replicates, Windows, check_length, windows_in
+from .segments import Replicates, Windows
+from .window import Window
 
 SHARDS = 1024  # at most
 _ENDS = 1 << 20  # bytes at each end of a file whose digest identifies a file of this run
@@ -144,8 +142,8 @@ def cross_map(
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
     near = here(client, space)
-    windows = tau, Tp, k, exclusion_radius, lib, pred, valid, segments
-    cross = Cross(dataset, dims, libraries, E_max, *windows, dtype, near, np.float32)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    cross = Cross(dataset, dims, libraries, E_max, window, dtype, near, np.float32)
     libraries, names, n_series = cross.libraries, cross.names, cross.n_series
     rows, width = libraries.rows, libraries.width
     out, checkpoint = _check_out(out, checkpoint, cross.given, cross.dataset)
@@ -210,19 +208,12 @@ class Cross:
         dims,
         libraries,
         E_max,
-        tau,
-        Tp,
-        k,
-        exclusion_radius,
-        lib,
-        pred,
-        valid,
-        segments,
+        window,
         dtype,
         space,
         kept=None,
     ):
-        self.given, self.cut = frames.timed(dataset, "dataset", segments)
+        self.given, self.cut = frames.timed(dataset, "dataset", window.segments)
         self.dataset = dataset = check_columns(self.given, "dataset", dtype=kept)
         self.names = frames.names_of(self.given)
         n_times, self.n_series = dataset.shape
@@ -230,16 +221,17 @@ class Cross:
         dims = given_dims = check_dims(dims, self.n_series, libraries)
         check_choice(dtype, "dtype", DTYPES)
         if isinstance(dims, str):
-            keys = {"tau": tau, "exclusion_radius": exclusion_radius, "lib": lib, "pred": pred}
-            keys |= {"valid": valid, "segments": self.cut, "space": space}
+            keys = {
+                "tau": window.tau,
+                "exclusion_radius": window.radius,
+                "lib": window.lib,
+                "pred": window.pred,
+            }
+            keys |= {"valid": window.valid, "segments": self.cut, "space": space}
             dims = choose_dimensions(dims, dataset, libraries, E_max, keys)
         self.dims = dims = np.atleast_2d(dims)
-        E, self.tau = check_embedding(int(dims.max()), tau, n_times, "dataset")
-        self.Tp = check_horizon(Tp, n_times, E, self.tau)
-        self.radius = check_count(exclusion_radius, "exclusion_radius", 0)
-        lib, pred = (windows_in(own, name, n_times, self.cut) for own, name in ((lib, "lib"), (pred, "pred")))
-        check_length(self.cut, lib + pred, E, self.tau)
-        valid, self.k = check_valid(valid, n_times), None if k is None else check_count(k, "k")
+        E, window = window.checked(int(dims.max()), "dataset", n_times, self.cut)
+        self.tau, self.Tp, self.k, self.radius, lib, pred, valid, _ = window
         self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
         self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
         self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
@@ -254,7 +246,12 @@ class Cross:
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
             _, lag = by_lag(libraries.width, largest, self.tau)
             check_library(
-                self.masked, some, lag, self.candidates, largest + 1 if k is None else k, self.radius
+                self.masked,
+                some,
+                lag,
+                self.candidates,
+                largest + 1 if self.k is None else self.k,
+                self.radius,
             )
 
     def forms(self):

@@ -23,6 +23,7 @@ from .search import by_lag, using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, on_the_space, slices_of
+from .window import Window
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     METHODS,
@@ -138,8 +139,8 @@ def cross_map_test(
     J. Besag, P. Clifford: Sequential Monte Carlo p-values. Biometrika 78 (1991), 301-304.
     """
     check_flag(progress, "progress")
-    windows = tau, Tp, k, exclusion_radius, lib, pred, valid, segments
-    cross = Cross(dataset, dims, libraries, E_max, *windows, dtype, space)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    cross = Cross(dataset, dims, libraries, E_max, window, dtype, space)
     n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
     memory, n_most = int(2**20 * check_number(memory_mb, "memory_mb", above=0)), n_surrogates
     if max_surrogates is not None:

@@ -20,6 +20,7 @@ from .search import using
 from .segments import Replicates, Windows
 from .skill import value_at
 from .surrogates import Kind, block_length
+from .window import Window
 
 AT_ONCE = 1 << 22  # predictions in memory at a time
 
@@ -126,8 +127,8 @@ def lagged_map(
     """
     lags = check_wholes(list(Tp) if isinstance(Tp, range) else Tp, "Tp")
     ends = int(lags.min()), int(lags.max())
-    form = E, tau, 0, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = Problem(library, columns, target, None, *form, ends)
+    window = Window(tau, 0, k, exclusion_radius, lib, pred, valid, segments)
+    problem = Problem(library, columns, target, None, E, window, dtype, ends)
     bounds, n_boot = ends_of(level), check_count(n_boot, "n_boot")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)
     check_seed(seed)

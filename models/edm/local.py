@@ -23,6 +23,7 @@ from .problem import Problem
 from .search import power_of_two, using
 from .segments import Replicates, Windows
 from .skill import correlation
+from .window import Window
 
 TRIANGLE_BYTES = 1 << 28  # upper bound of the triangular matrices of one launch
 SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: most sweeps, and relative change at the end
@@ -141,8 +142,8 @@ def smap(
     theta, penalty = _check_theta(theta), check_number(penalty, "penalty", least=0)
     if not 0 <= check_number(l1_ratio, "l1_ratio") <= 1:
         raise InputError(f"l1_ratio is {l1_ratio}; 0 to 1 is wanted")
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, "float64"
-    problem = Problem(library, columns, target, points, *form)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    problem = Problem(library, columns, target, points, E, window, "float64")
     with using(space):
         at = _Points(problem, k is not None, penalty * np.array([l1_ratio, 1 - l1_ratio]))
         found = [at.fit(theta, values) for values in problem.target.T]

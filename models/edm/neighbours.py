@@ -17,6 +17,7 @@ from .checks import DType
 from .problem import Problem, problem_of, shared_problem
 from .search import using
 from .segments import Replicates, Windows
+from .window import Window
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,8 @@ def knn(
     ShapeError, DTypeError, FiniteError, InputError
         An argument is invalid; the message names it. InputError if no point has k candidates.
     """
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = problem_of(library, columns, None, points, form)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    problem = problem_of(library, columns, None, points, E, window, dtype)
     with using(space):
         distances, rows = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_places.times(problem.points)
@@ -214,10 +215,18 @@ def simplex(
     >>> round(found.rho, 2)
     1.0
     """
-    form = E, tau, Tp, k, exclusion_radius, lib, pred, valid, segments, dtype
-    problem, series = shared_problem(library, columns, target, points, form)
+    given = (
+        library,
+        columns,
+        target,
+        points,
+        E,
+        Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments),
+        dtype,
+    )
+    problem, series = shared_problem(*given)
     if problem is None:
-        problem = Problem(library, columns, target, points, *form)
+        problem = Problem(*given)
     elif problem.is_short:
         return Prediction(*problem.predict_few(series, space))
     else:

@@ -20,11 +20,8 @@ from .checks import (
     LARGEST,
     SMALLEST,
     check_columns,
-    check_embedding,
     check_enough,
-    check_horizon,
     check_targets,
-    check_valid,
     extremes,
     known_points,
     without_variation,
@@ -41,7 +38,7 @@ from .search import (
     on_the_host,
     power_of_two,
 )
-from .segments import check_length, number_of, windows_in
+from .segments import number_of
 from .skill import NO_VARIATION
 from .surrogates import Surrogates, check_kinds
 
@@ -71,32 +68,26 @@ class Problem:
         target,
         points,
         E,
-        tau,
-        Tp,
-        k,
-        exclusion_radius,
-        lib,
-        pred,
-        valid,
-        segments,
+        window,
         dtype,
         horizons=None,
     ):
         label = [target] if frames.is_label(target) else None
-        library, target, self.index, self.names, self.cut = frames.series_of(library, names, target, segments)
+        library, target, self.index, self.names, self.cut = frames.series_of(
+            library, names, target, window.segments
+        )
         self.series = frames.names_of(library) if names is None else list(map(str, frames.listed(names)))
         self.same, self.point_cut, columns = points is None, self.cut, check_columns(library, "library")
-        asked = columns if self.same else self._other_points(points, columns.shape[1], segments)
+        asked = columns if self.same else self._other_points(points, columns.shape[1], window.segments)
         self.n_times = len(columns)
-        self.E, self.tau = check_embedding(E, tau, self.n_times)
-        check_embedding(E, tau, len(asked), "points")
-        self.Tp = check_horizon(Tp, self.n_times, self.E, self.tau)
-        self.radius = check_count(exclusion_radius, "exclusion_radius", 0)
+        others = len(asked), self.point_cut
+        self.E, window = window.checked(E, "library", self.n_times, self.cut, others)
+        self.tau, self.Tp, k, self.radius, lib, pred, valid, _ = window
         self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
         self.column, self.lag = coordinates(columns.shape[1], self.E, self.tau)
         self.front = (self.E - 1) * self.tau
-        self.k = self.E + 1 if k is None else check_count(k, "k")
-        self._lay_out(columns, asked, lib, pred, check_valid(valid, self.n_times), horizons or (self.Tp,))
+        self.k = self.E + 1 if k is None else k
+        self._lay_out(columns, asked, lib, pred, valid, horizons or (self.Tp,))
         self._find_known()
         self.several = np.ndim(target) == 2
         self.given = None if target is None else check_targets(target, self.n_times)
@@ -119,10 +110,6 @@ class Problem:
 
     def _lay_out(self, columns, asked, lib, pred, valid, horizons):
         """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments."""
-        lib = windows_in(lib, "lib", self.n_times, self.cut)
-        pred = windows_in(pred, "pred", len(asked), self.point_cut)
-        check_length(self.cut, lib, self.E, self.tau)
-        check_length(self.point_cut, pred, self.E, self.tau)
         found = 0 if self.same else found_in(asked, columns)
         shifted = [] if found is None else [(begin + found, end + found) for begin, end in pred]
         laid = lay_out(columns, lib, shifted, valid, self.cut, max(self.front, self.radius), horizons)
@@ -489,27 +476,27 @@ class Problem:
         return distances, times
 
 
-def problem_of(library, names, target, points, form):
+def problem_of(library, names, target, points, *form):
     """Return the Problem of these arguments."""
-    shared, series = shared_problem(library, names, target, points, form)
+    shared, series = shared_problem(library, names, target, points, *form)
     return Problem(library, names, target, points, *form) if shared is None else shared.of(series)
 
 
-def shared_problem(library, names, target, points, form):
+def shared_problem(library, names, target, points, E, window, dtype):
     """Return the Problem of another complete series of the same length and form, and this series as a column,
     so that a loop over many series checks its form once. Return None for both if other arrays are given, or
     values are missing."""
     plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
-    alone = names is target is points is None and PLAIN.issuperset(map(type, form))
-    if plain and alone and form[5:9] == (None,) * 4:
+    alone = names is target is points is None and PLAIN.issuperset(map(type, (E, dtype, *window)))
+    if plain and alone and window[4:] == (None,) * 4:
         low, high = float(np.minimum.reduce(library)), float(np.maximum.reduce(library))
         if -LARGEST <= low and high <= LARGEST and high - low >= SMALLEST:
-            return _of_length(library.size, form), library.astype(np.float64, copy=False)[:, None]
+            return _of_length(library.size, E, window, dtype), library.astype(np.float64, copy=False)[:, None]
     return None, None
 
 
 @functools.lru_cache(maxsize=64)
-def _of_length(n_times, form):
+def _of_length(n_times, *form):
     """Return the Problem of a complete series of n_times values; None if it would warn."""
     with warnings.catch_warnings(record=True) as caught:
         found = Problem(np.arange(float(n_times)), None, None, None, *form)

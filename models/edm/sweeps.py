@@ -19,6 +19,7 @@ from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem
 from .search import by_lag, on_the_host, using
 from .segments import Replicates, Windows
+from .window import Window
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,11 @@ def embedding_dimension(
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
-    form = tau, Tp, None, exclusion_radius, lib, pred, valid, segments, dtype
-    problem = Problem(library, columns, target, points, check_count(E_max, "E_max"), *form)
+    E_max, window = (
+        check_count(E_max, "E_max"),
+        Window(tau, Tp, None, exclusion_radius, lib, pred, valid, segments),
+    )
+    problem = Problem(library, columns, target, points, E_max, window, dtype)
     known = problem.same or problem.given is not None
     observed = None if known else problem.point_columns[:, :1]
     with using(space):
