@@ -8,7 +8,6 @@ from there.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import functools
 import sys
@@ -124,22 +123,8 @@ def _simplex(options, table, given):
     print(f"rho = {found.rho:.6f} over {n} predictions")
     command.write_json(options, rho=found.rho, n_predictions=n)
     if options.out:
-        columns = {name: _text(own) for name, own in found._columns().items()}
-        with replacing(options.out) as beside, open(beside, "w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([columns, *zip(*columns.values())])
-
-
-def _text(column):
-    """Return a column as strings: dates without hours if all are 0, an empty string for an unknown date, and
-    numbers of a column of times unchanged.
-    """
-    if column.dtype.kind == "f":
-        return [f"{value:.10g}" for value in column.tolist()]
-    if column.dtype.kind != "M":
-        return column.tolist()
-    days = column.astype("datetime64[D]")
-    shown = days if ((days == column) | np.isnat(column)).all() else column.astype("datetime64[us]")
-    return np.where(np.isnat(column), "", shown.astype(str)).tolist()
+        with replacing(options.out) as beside:
+            found.to_pandas().to_csv(beside, index=False, float_format="%.10g")
 
 
 def _smap(options, table, given):

@@ -10,10 +10,11 @@ import portable as pk
 from ..shared.launches import launch
 from . import point_kernels
 
-FEWEST = 4000  # smallest number of candidates and points for a tree: below, the kernel is always faster
+# smallest number of candidates and points for a tree: below, it saves a fifth of the time of the kernel at most
+FEWEST = 16_000
 MOST_DIMS = 10
 SAMPLE = 64  # points of the timed search by a tree
-KERNEL = 128, 512  # points of the timed searches by the kernel; each is run twice, as the first may compile
+KERNEL = 512  # points of the timed search by the kernel, which is run twice, as the first may compile
 
 
 def may_serve(n_candidates, n_points, n_coordinates):
@@ -41,16 +42,8 @@ def build(candidates, points, k, workers, search):
     tree.query(points[:, :: max(1, n_points // SAMPLE)].T, k=k + 1)
     queried = time.perf_counter_ns()
     of_tree = built - begin + (queried - built) * n_points / SAMPLE / workers
-    return tree if of_tree < kernel_ns(search, n_points) else None
-
-
-def kernel_ns(search, n_points):
-    """Return the estimated nanoseconds of the kernel for n_points points, by a line through the times for
-    two smaller numbers."""
-    few, more = (
-        min(timeit.repeat(lambda: search(n), timer=time.perf_counter_ns, number=1, repeat=2)) for n in KERNEL
-    )
-    return more + max(more - few, 0) / (KERNEL[1] - KERNEL[0]) * (n_points - KERNEL[1])
+    some = min(timeit.repeat(lambda: search(KERNEL), timer=time.perf_counter_ns, number=1, repeat=2))
+    return tree if of_tree < some * n_points / KERNEL else None
 
 
 def nearest(tree, candidates, points, times, point_times, radius, k, workers):
