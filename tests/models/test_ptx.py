@@ -302,7 +302,7 @@ def run_edm():
             mock.patch.object(edm_teams, "LEAST_CHUNKS", 1),
             mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99),
         ):
-            edm.simplex(x[:, 0], 3, dtype=dtype, space="serial")
+            edm.simplex(x[:, :1], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
@@ -313,7 +313,8 @@ def run_edm():
         )
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
-    with mock.patch.multiple(edm_tree, FEWEST=10, kernel_ns=lambda search, n_points: math.inf):
+    slow = mock.Mock(return_value=[math.inf])
+    with mock.patch.object(edm_tree, "FEWEST", 10), mock.patch.object(edm_tree.timeit, "repeat", slow):
         edm.knn(x[:, 0], 2, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
     with pytest.warns(RuntimeWarning, match="'random'"):
