@@ -10,7 +10,7 @@ import portable as pk
 from ..shared.launches import launch
 from . import point_kernels
 
-# smallest number of candidates and points for a tree: below, it saves a fifth of the time of the kernel at most
+# smallest number of candidates and points for a tree: below, it saves at most a fifth of the time
 FEWEST = 16_000
 MOST_DIMS = 10
 SAMPLE = 64  # points of the timed search by a tree
