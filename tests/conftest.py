@@ -112,9 +112,17 @@ SAMPLED = {
 HERE = Path(__file__).parent
 
 
-def pytest_collection_finish():
-    """Freeze all objects: they live until the end, so that garbage collection need not visit them."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without garbage collection, which took a third of the time, and freeze all objects: they
+    live until the end. Afterwards collect garbage at every 10,000 objects, not 700."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(10_000)
+        gc.enable()
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,6 +17,7 @@ COMPILERS = {"llvmlite"}
 PEERS = {"numba", "cupy", "warp", "jax", "torch", "cuda", "numba_cuda", "sklearn"}
 
 
+@functools.cache
 def tree(path):
     return ast.parse((ROOT / path).read_text())
 
@@ -118,12 +119,14 @@ def test_no_circle_of_imports(package):
     assert left == {}, "each of these imports another one of them"
 
 
+@functools.cache
 def module(path):
     """Return the name by which a file is imported."""
     parts = *TOP.get(path.parts[0], []), *path.with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
 
+@functools.cache
 def imported(path):
     """Return pairs of line and module for every import of a file; `from a import b` is a.b where that is a
     module.
