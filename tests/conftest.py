@@ -74,7 +74,7 @@ SAMPLED = {
     "clusters/": 10,
     "hostile/test_attacks.py::test_attack": 6,
     "hostile/test_long_jobs_store.py::test_killed": 2,
-    "conformance/test_step35_products.py::test_products_of_all": 20,
+    "conformance/test_step35_products.py::test_products_of_all": 60,
     "derivatives/test_adjoints.py::test_all_traps": 3,
     "derivatives/test_traps.py::test_traps": 6,
     "docs/test_coming_from.py::test_both_sides_agree": 5,

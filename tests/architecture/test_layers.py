@@ -271,7 +271,7 @@ def test_a_compiler_is_made_of_parts(room):
         assert len(methods[name].union(*map(methods.get, bases))) <= 60 and "__getattr__" not in methods[name]
 
 
-@pytest.mark.parametrize("folder", ["portable", "models", "roofline", "tests", "docs"])
+@pytest.mark.parametrize("folder", "portable models roofline tests docs".split())
 def test_lines_stay_narrow(folder):
     """Limit the width of code, docstrings, comments and messages; `ruff format` wraps only some of them."""
     wide = [

@@ -152,7 +152,7 @@ def test_memory_that_is_only_allocated():
             pk.parallel_reduce(2, square, part[:, 1])
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "bool int32 int64 uint32 uint64 float32 float64".split())
 def test_memory_bears_a_mark_whatever_the_default_space(dtype):
     """Memory made for the checked space is marked, also if another space is the default."""
     with pk.use("serial"):

@@ -8,7 +8,7 @@ import portable as pk
 
 from ..launching import launch_for
 
-DTYPES = ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"]
+DTYPES = "bool int32 int64 uint32 uint64 float32 float64".split()
 
 
 @pk.kernel

@@ -44,7 +44,7 @@ def write_shifted(i, out):
     out[i + 5] = i
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "bool int32 int64 uint32 uint64 float32 float64".split())
 def test_every_dtype_is_loaded_and_stored(space, dtype):
     source = np.array([0, 1, 1, 0, 3, 100, 7, 0, 1, 2, 3], np.int64).astype(dtype)
     assert_array_equal(launch_for(space, 11, copy, source, np.zeros(11, dtype))[1], source)
@@ -83,9 +83,7 @@ def spread(i, number, out):
     out[i] = number
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bool", "int8", "uint16", "int32", "uint64", "int64", "float16", "float32", "float64"]
-)
+@pytest.mark.parametrize("dtype", "bool int8 uint16 int32 uint64 int64 float16 float32 float64".split())
 def test_numbers_of_numpy_keep_their_values(space, dtype):
     """Launch with the first number of a type, and with further ones, whose type is known."""
     for value in (

@@ -14,7 +14,7 @@ from portable.errors import DTypeError, InputError, ShapeError, WrongSpaceError
 
 from ..launching import move
 
-DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
+DTYPES = "int32 int64 uint32 uint64 float32 float64".split()
 
 
 def numbers(rng, dtype, shape):

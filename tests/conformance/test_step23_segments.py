@@ -13,7 +13,7 @@ from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move
 
-DTYPES = ["int32", "int64", "uint32", "uint64", "float32", "float64"]
+DTYPES = "int32 int64 uint32 uint64 float32 float64".split()
 
 
 def ragged(rng, shape, dtype):

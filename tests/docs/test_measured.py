@@ -91,5 +91,5 @@ def test_a_damaged_record_makes_no_page(tmp_path):
     with pytest.raises(InputError, match="no records"):
         measured.documents(tmp_path)
     (tmp_path / "a.json").write_text("{")
-    assert cli.main(["measured", "--records", str(tmp_path), "--out", str(tmp_path / "page.md")]) == 2
+    assert cli.main(f"measured --records {tmp_path} --out {tmp_path}/page.md".split()) == 2
     assert not (tmp_path / "page.md").exists()

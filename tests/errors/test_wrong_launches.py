@@ -38,9 +38,7 @@ NOT_FUNCTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "thing, words", NOT_FUNCTIONS, ids=["lambda", "class", "builtin", "partial", "number"]
-)
+@pytest.mark.parametrize("thing, words", NOT_FUNCTIONS, ids="lambda class builtin partial number".split())
 @pytest.mark.parametrize("mark", [pk.kernel, pk.function], ids=["kernel", "function"])
 def test_only_plain_functions_are_kernels(mark, thing, words):
     with pytest.raises(LanguageError) as error:

@@ -24,7 +24,7 @@ def test_a_cross_map_is_interrupted_and_given_again(table, tmp_path, monkeypatch
     """The dimensions chosen for each series are stored, too."""
     monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
     monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
-    request = ["crossmap", str(table), "--E-max", "3", "--space", "serial", "--out"]
+    request = f"crossmap {table} --E-max 3 --space serial --out".split()
     assert edm_main([*request, str(tmp_path / "whole.npy")]) == 0
     ran, run = [], Mapping.run
 
@@ -42,7 +42,7 @@ def test_a_cross_map_is_interrupted_and_given_again(table, tmp_path, monkeypatch
     assert edm_main([*request, str(tmp_path / "rho.npy")]) == 0  # finished: nothing is computed
 
 
-@pytest.mark.parametrize("request_", [["crossmap", "-E", "2"], ["simplex", "--columns", "a", "-E", "2"]])
+@pytest.mark.parametrize("request_", [["crossmap", "-E", "2"], "simplex --columns a -E 2".split()])
 def test_an_input_is_not_written_over(request_, tmp_path, capsys):
     path = tmp_path / "x.npy"
     np.save(path, jobs.series())

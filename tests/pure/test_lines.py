@@ -24,7 +24,7 @@ CASTS = [  # method, name of its operand, type of its result
     ("fptrunc", "x", F32),
     ("ptrtoint", "p", I64),
 ]
-ORDER = ["<", "<=", ">", ">=", "==", "!="]
+ORDER = "< <= > >= == !=".split()
 
 
 def operands(b, packs):

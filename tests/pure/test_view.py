@@ -23,7 +23,7 @@ from portable.core import registry
 from portable.core.machines.cuda import driver
 from portable.core.arrays.view import STORED, describe
 
-SPACES = ["serial", "threads", "checked", "cuda", "cuda:1"]
+SPACES = "serial threads checked cuda cuda:1".split()
 
 
 @pytest.fixture(params=SPACES)

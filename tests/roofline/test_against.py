@@ -274,7 +274,7 @@ def duels(space, n, quick):
 
 
 def git(folder, *arguments):
-    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "protocol.file.allow=always"]
+    identity = "-c user.name=A -c user.email=a@example.org -c protocol.file.allow=always".split()
     return subprocess.run(
         ["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True, text=True
     ).stdout
@@ -449,19 +449,9 @@ def test_this_project_against_itself(tmp_path, capsys):
     except InputError as error:
         pytest.skip(str(error))
     numbers = tmp_path / "numbers.json"
-    arguments = [
-        "compare",
-        "mixture",
-        "--against",
-        "HEAD",
-        "--quick",
-        "--space",
-        "serial",
-        "--minutes",
-        "0.001",
-        "--json",
-        str(numbers),
-    ]
+    arguments = (
+        f"compare mixture --against HEAD --quick --space serial --minutes 0.001 --json {numbers}".split()
+    )
     assert cli.main(arguments) == 1  # one sitting is too few for a verdict
     (row,) = json.loads(numbers.read_text())["rows"]
     assert row["rounds"] == 1 and row["problem"] is None and row["this_over_other"]["median"] > 0

@@ -94,16 +94,7 @@ def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
     # executed counts have another test, and take long to compile
     monkeypatch.setattr(reporting, "LONG", 0.0)
     numbers = tmp_path / "report.json"
-    arguments = [
-        "report",
-        "--quick",
-        "--space",
-        "serial",
-        "--out",
-        str(tmp_path / "page.html"),
-        "--json",
-        str(numbers),
-    ]
+    arguments = f"report --quick --space serial --out {tmp_path}/page.html --json {numbers}".split()
     assert cli.main(arguments) == 0
     results = json.loads(numbers.read_text())["parts"][0]["results"]
     names = " ".join(result["method"] for result in results)
@@ -120,7 +111,7 @@ def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
 
 def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
     page, numbers = tmp_path / "page.html", tmp_path / "report.json"
-    options = ["report", "--quick", "--space", "serial", "--out", str(page), "--json", str(numbers), "--only"]
+    options = f"report --quick --space serial --out {page} --json {numbers} --only".split()
     assert cli.main([*options, "MIXED"]) == 0
     (result,) = json.loads(numbers.read_text())["parts"][0]["results"]
     assert result["method"] == "Hawkes, all pairs, mixed"
@@ -150,7 +141,7 @@ def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
 def test_the_environment_names_the_data_too(hawkes_alone, tmp_path, monkeypatch):
     monkeypatch.setenv("PORTABLE_DATA", data_folder(tmp_path, events(30)))
     page = tmp_path / "report.html"
-    assert cli.main(["report", "--space", "serial", "--only", "mixed", "--out", str(page)]) == 0
+    assert cli.main(f"report --space serial --only mixed --out {page}".split()) == 0
     assert "dc_gunfire_small.csv.gz, 30 events" in page.read_text(encoding="utf-8")
 
 
@@ -235,7 +226,7 @@ def pretend(monkeypatch, calls):
 def test_a_failing_method_costs_only_itself(tmp_path, hawkes_alone, monkeypatch, capsys):
     pretend(monkeypatch, {"bad": raising(ValueError("broken")), "good": lambda: 1.0})
     page = tmp_path / "report.html"
-    assert cli.main(["report", "--space", "serial", "--out", str(page)]) == 1
+    assert cli.main(f"report --space serial --out {page}".split()) == 1
     told = capsys.readouterr()
     assert "good" in told.out and "not measured: bad: ValueError: broken" in told.err
     # results appear as they are measured
@@ -248,7 +239,7 @@ def test_a_failing_method_costs_only_itself(tmp_path, hawkes_alone, monkeypatch,
 def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
     pretend(monkeypatch, {"first": lambda: 1.0, "second": raising(KeyboardInterrupt()), "third": lambda: 1.0})
     page, numbers = tmp_path / "report.html", tmp_path / "report.json"
-    assert cli.main(["report", "--space", "serial", "--out", str(page), "--json", str(numbers)]) == 130
+    assert cli.main(f"report --space serial --out {page} --json {numbers}".split()) == 130
     (part,) = json.loads(numbers.read_text())["parts"]
     assert [result["method"] for result in part["results"]] == ["first"] and part["interrupted"]
     assert "interrupted" in page.read_text()
@@ -256,7 +247,7 @@ def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
 
 def test_names_are_no_markup_for_the_terminal(tmp_path, monkeypatch, capsys):
     pretend(monkeypatch, {"[bold]fast[/wrong]": lambda: 1.0})
-    assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "report.html")]) == 0
+    assert cli.main(f"report --space serial --out {tmp_path}/report.html".split()) == 0
     assert "[bold]fast[/wrong]" in capsys.readouterr().out
 
 
@@ -265,15 +256,7 @@ def test_a_busy_machine_is_told(tmp_path, monkeypatch, capsys, busy, told):
     pretend(monkeypatch, {"only": lambda: 1.0})
     monkeypatch.setattr(machine, "busy_cores", lambda: busy)
     numbers = tmp_path / "report.json"
-    arguments = [
-        "report",
-        "--space",
-        "serial",
-        "--out",
-        str(tmp_path / "report.html"),
-        "--json",
-        str(numbers),
-    ]
+    arguments = f"report --space serial --out {tmp_path}/report.html --json {numbers}".split()
     assert cli.main(arguments) == 0
     assert ("keep 1.25 of" in capsys.readouterr().err) == told
     assert json.loads(numbers.read_text())["parts"][0]["machine"]["busy_cores"] == busy
@@ -286,7 +269,7 @@ def test_a_full_disk_leaves_the_table(tmp_path, monkeypatch, capsys):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files, "write", full)
-    assert cli.main(["report", "--space", "serial", "--out", str(tmp_path / "report.html")]) == 1
+    assert cli.main(f"report --space serial --out {tmp_path}/report.html".split()) == 1
     told = capsys.readouterr()
     assert "only" in told.out and "No space left on device" in told.err
 
@@ -360,7 +343,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
 
 
 def test_scaling_wants_threads(capsys):
-    assert cli.main(["compare", "scaling", "--quick", "--space", "serial"]) == 2
+    assert cli.main("compare scaling --quick --space serial".split()) == 2
     assert "wants two threads or more, got --space serial of 1" in capsys.readouterr().err
 
 
@@ -378,5 +361,5 @@ def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):
     ]
     duel = Duel("work", sides[0], sides[1:], tolerance=1e-9)
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(duels=lambda space, n, quick: [duel]))
-    assert cli.main(["compare", "hawkes", "--space", "serial", "--rounds", "3"]) == 1
+    assert cli.main("compare hawkes --space serial --rounds 3".split()) == 1
     assert "disagrees: peer gave 2.0, ours 1.0" in capsys.readouterr().err

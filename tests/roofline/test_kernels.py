@@ -12,7 +12,7 @@ from portable.roofline import __main__ as cli
 from portable.roofline.cases import kernels, kernels_page
 from portable.roofline.peers import kernels_text
 
-QUICK = ["compare", "kernels", "--quick", "--space", "serial", "--rounds", "3"]
+QUICK = "compare kernels --quick --space serial --rounds 3".split()
 # a row of each form: a range with an if, a sum, a team, successive launches, a matrix, words that numba lacks
 FORMS = "if_quad,reduce_sum,softmax,floyd,gemm,scatter"
 
@@ -45,7 +45,7 @@ def test_a_peer_that_disagrees_is_not_timed(monkeypatch, capsys):
 
 
 def test_options_of_kernels_are_refused_elsewhere(capsys):
-    assert cli.main(["compare", "layer", "--quick", "--only", "axpy"]) == 2
+    assert cli.main("compare layer --quick --only axpy".split()) == 2
     assert "--only" in capsys.readouterr().err
 
 

@@ -86,7 +86,7 @@ def test_a_policy_is_an_expression(report):
             ["10", "2.0", "np.one(10)", "1"],
             "argument 'np.one(10)' cannot be evaluated: AttributeError",
         ),
-        ("axpy", ["n=few", "n", "2.0", "1", "1"], "n is 'few'; numbers are wanted"),
+        ("axpy", "n=few n 2.0 1 1".split(), "n is 'few'; numbers are wanted"),
         ("axpy", ["'ten'", "2.0", "1", "1"], "policy: 'ten' is none"),
     ],
 )

@@ -121,7 +121,7 @@ def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypat
     monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
     numbers = tmp_path / "numbers.json"
     with pytest.raises(SystemExit):
-        cli.main(["validate", "--space", "serial", "--quick", "--json", str(numbers)])
+        cli.main(f"validate --space serial --quick --json {numbers}".split())
     assert [p["pair"] for p in json.loads(numbers.read_text())["pairs"]] == ["planted"]
 
 
@@ -214,7 +214,7 @@ def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
     numbers = tmp_path / "numbers.json"
-    assert cli.main(["validate", "--space", "serial", "--seed", "7", "--json", str(numbers)]) == 1
+    assert cli.main(f"validate --space serial --seed 7 --json {numbers}".split()) == 1
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert (
         "1 of 2 planted causes named; 1 of 2 clean launches accused" in out

@@ -63,7 +63,7 @@ def test_a_slower_version_ends_with_1(program, tmp_path, monkeypatch, capfd):
 
     monkeypatch.setattr(versus, "judged", of_twice_the_time)
     paths = program("old.py"), program("new.py")
-    options = ["--space", "serial", "--rounds", "3", "--json", str(numbers)]
+    options = f"--space serial --rounds 3 --json {numbers}".split()
     assert cli.main(["versus", *options, *paths, "--flag"]) == 1
     whole, work = json.loads(numbers.read_text())["rows"]
     assert (whole["name"], work["name"], work["verdict"]) == (versus.WHOLE, "work", versus.SLOWER)
@@ -83,7 +83,7 @@ def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_pat
     """The file is made the first time; a slower report then ends with 1."""
     monkeypatch.setattr(machine, "busy_cores", lambda *seconds: 0.0)
     base, rows, path = tmp_path / "base.json", tmp_path / "rows.csv", program("run.py", trips=3000)
-    asked = ["report", "--space", "serial", "--quick", "--baseline", str(base), "--csv", str(rows)]
+    asked = f"report --space serial --quick --baseline {base} --csv {rows}".split()
     asked += ["--out", str(tmp_path / "page.html"), path]
     assert cli.main(asked) == 0 and json.loads(base.read_text())["schema"] == "roofline-report"
     (row,) = csv.DictReader(rows.read_text().splitlines())

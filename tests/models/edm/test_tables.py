@@ -127,7 +127,7 @@ def test_the_clock_of_a_file(tmp_path):
     found = simplex(table, 2, columns="a")
     assert_array_equal(found.index, 1902 + np.arange(59))
     assert cross_map(table, 1).shape == (2, 2)
-    given = ["simplex", str(tmp_path / "x.csv"), "--columns", "a", "-E", "2", "--space", "threads"]
+    given = f"simplex {tmp_path}/x.csv --columns a -E 2 --space threads".split()
     assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[1].startswith("1902,") and lines[-1].startswith("1960,")
@@ -137,6 +137,6 @@ def test_messages_of_the_command_name_the_series(tmp_path, capsys):
     walk = np.cumsum(default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
     noise = default_rng(2).normal(size=80)
     np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
-    given = ["test", str(tmp_path / "x.csv"), "-E", "2", "--surrogates", "9", "--space", "threads"]
+    given = f"test {tmp_path}/x.csv -E 2 --surrogates 9 --space threads".split()
     assert main(given) == 0
     assert "dataset: 'b' may drift as a random walk does" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_compensation_takes_back_what_spilled_over():
         np.array([[1.0, 0.1, 0.0], [0.02, 1.0, 0.3], [0.0, 0.05, 1.0]]),
     )
     X = np.column_stack([np.full(50, 5e4), light @ spill[:, [1, 0, 2]], np.arange(50)])
-    mixed = Sample(X, ["FSC-A", "B", "A", "C", "Time"], spillover=(["A", "B", "C"], spill))
+    mixed = Sample(X, "FSC-A B A C Time".split(), spillover=(["A", "B", "C"], spill))
     panel = Panel.of([mixed], channels=["A", "C"])
     assert_allclose(panel.values(mixed)[0], light[:, [0, 2]], rtol=1e-10)
     assert_array_equal(Panel.of([mixed], channels=["A"], compensation="none").values(mixed)[0][:, 0], X[:, 2])

@@ -54,21 +54,7 @@ UNUSUAL = [
     "UMAP_1",
     "tSNE-2",
 ]
-COLOURS = [
-    "FITC-A",
-    "B515-A",
-    "CD3",
-    "FSP1",
-    "SSEA-4",
-    "TIMP1",
-    "Yb172Di",
-    "Comp-PE-A",
-    "FL1-H",
-    "SSTR2-A",
-    "SORT1",
-    "SORL1-A",
-    "PC5",
-]
+COLOURS = "FITC-A B515-A CD3 FSP1 SSEA-4 TIMP1 Yb172Di Comp-PE-A FL1-H SSTR2-A SORT1 SORL1-A PC5".split()
 
 
 def test_scatter_and_time_are_never_colours():

@@ -274,7 +274,7 @@ def test_rows_that_are_long(posterior_on_a_grid):
 
 def test_the_command(capsys, monkeypatch):
     monkeypatch.setattr(calibration, "FILTERS", calibration.FILTERS[:2])
-    assert main(["calibrate", "--quick", "--method", "pmmh", "--space", "serial"]) == 0
+    assert main("calibrate --quick --method pmmh --space serial".split()) == 0
     out = capsys.readouterr().out
     assert "pmmh: phi p = " in out and out.count(", a quarter missing") == 2 and "backward simulation" in out
     assert "\nall within their bounds\n" in out

@@ -150,7 +150,7 @@ def stratified_variance(w):
         (resampling.stratified, lambda w, e: stratified_variance(w)),
         (resampling.residual, lambda w, e: (e % 1).sum() - ((e % 1) @ (e % 1)) / (e % 1).sum()),
     ],
-    ids=["multinomial", "systematic", "ssp", "stratified", "residual"],
+    ids="multinomial systematic ssp stratified residual".split(),
 )
 def test_variances(scheme, variance):
     """Compare E sum (o_i - e_i)^2 over independent runs, within five standard errors."""

@@ -127,7 +127,7 @@ def test_packs_of_large_runs_are_not_kept(monkeypatch):
     assert not runs.prepared and wanted == MODEL.log_likelihood(runs, space="serial")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", ">f8", "longdouble", "int8", "int64", "uint32"])
+@pytest.mark.parametrize("dtype", "float32 float16 >f8 longdouble int8 int64 uint32".split())
 def test_numbers_of_any_kind(dtype):
     gaps = np.arange(12).astype(dtype)
     runs = Runs(gaps, np.array([5, 7], "uint8" if dtype == "int8" else dtype))
