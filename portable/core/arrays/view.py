@@ -173,7 +173,7 @@ def _check_shape(shape):
 class _Fields:
     """Parts of a View while it is made: setting a View's own takes five times as long."""
 
-    __slots__ = ("memory", "space", "label", "pointer", "spec", "words", "key", "_array", "__weakref__")
+    __slots__ = "memory space label pointer spec words key _array __weakref__".split()
 
 
 class View(_Fields):
@@ -240,7 +240,7 @@ class View(_Fields):
 
     shape, strides, ndim, size, nbytes, dtype = (
         property(operator.attrgetter(f"_array.{name}"), doc=f"`{name}` as in NumPy")
-        for name in ("shape", "strides", "ndim", "size", "nbytes", "dtype")
+        for name in "shape strides ndim size nbytes dtype".split()
     )
 
     @property

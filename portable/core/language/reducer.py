@@ -54,17 +54,7 @@ class Reducer:
     -4.0
     """
 
-    __slots__ = (
-        "_given",
-        "name",
-        "combine",
-        "identity",
-        "lift",
-        "finish",
-        "with_index",
-        "n_words",
-        "commutes",
-    )
+    __slots__ = "_given name combine identity lift finish with_index n_words commutes".split()
 
     def __init__(
         self,

@@ -389,34 +389,32 @@ def all(condition: Any) -> bool:  # noqa: A001
 @word("intrinsic", "fma", 3, also=(math.fma,) if hasattr(math, "fma") else ())
 def fma(a: Number, b: Number, c: Number) -> float:
     """a * b + c, rounded once."""
-    from fractions import Fraction  # imported here, since it takes two milliseconds
-
-    single = {type(v) for v in (a, b, c) if isinstance(v, np.floating)} == {np.float32}
-    kind = np.float32 if single else np.float64
+    dtypes = {type(v) for v in (a, b, c) if isinstance(v, np.floating)}
     a, b, c = map(float, (a, b, c))
-    finite = math.isfinite(a) and math.isfinite(b)
-    exact = finite and math.isfinite(c) and Fraction(a) * Fraction(b) + Fraction(c)
-    if not exact:  # the sign of zero; where c alone is not finite a * b may overflow
-        return kind(c if finite and exact is False else a * b + c)
-    near = _nearest(exact)
-    if (
-        single
-        and math.isfinite(near)
-        and (gap := exact - Fraction(near))
-        and np.float64(near).view(np.int64) & 1 == 0
-    ):
-        # Round to odd before float32, so that the second rounding depends on the side of the exact value.
-        near = np.nextafter(near, math.inf if gap > 0 else -math.inf)
-    with np.errstate(all="ignore"):
-        return kind(near)
-
-
-def _nearest(fraction):
-    """Return the float64 nearest to a fraction; Python's division of integers rounds correctly."""
+    if dtypes == {np.float32}:
+        return _single(a * b, c)
+    if a - a != b - b:  # infinite or NaN
+        return np.float64(a * b + c)
+    if not math.isfinite(c):  # a * b may overflow
+        return np.float64(c)
+    (p, x), (q, y), (r, z) = map(float.as_integer_ratio, (a, b, c))
+    exact = p * q * z + r * x * y  # in units of 1 / (x * y * z); Python rounds a ratio correctly
     try:
-        return fraction.numerator / fraction.denominator
+        return np.float64(exact / (x * y * z) if exact else a * b + c)
     except OverflowError:
-        return math.inf if fraction > 0 else -math.inf
+        return np.float64(a * b * math.inf)
+
+
+def _single(product, c):
+    """Return a sum of float64 rounded once to float32."""
+    near = product + c
+    back = near - product
+    gap = product - (near - back) + (c - back)  # what that rounding lost
+    if gap * gap > 0 and np.float64(near).view(np.int64) & 1 == 0:
+        # Round to odd before float32, so that the second rounding depends on the side of the exact value.
+        near = np.nextafter(near, gap * math.inf)
+    with np.errstate(all="ignore"):
+        return np.float32(near)
 
 
 def modulo64(n: int) -> np.uint64:

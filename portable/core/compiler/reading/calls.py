@@ -132,7 +132,7 @@ def call_known(build, fn, node):
 
 
 # words for numbers, which act on arrays element by element
-_BY_ELEMENT = {"math", "intrinsic", "abs", "extreme", "where", "cast", "pow", "conjugate"}
+_BY_ELEMENT = set("math intrinsic abs extreme where cast pow conjugate".split())
 
 
 def read_word(build, node, how, *more):

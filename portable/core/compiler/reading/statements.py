@@ -28,8 +28,8 @@ from .tree import (
 from ...language.types import UNIFORM, Known, is_float
 
 # functions that take one or two instructions
-_SHORT = {"min", "max", "minimum", "maximum", "abs", "sqrt", "fma", "where", "int", "float"}
-_SHORT |= {"int32", "int64", "uint32", "uint64", "float32", "float64"}
+_SHORT = "min max minimum maximum abs sqrt fma where int float"
+_SHORT = {*_SHORT.split(), *"int32 int64 uint32 uint64 float32 float64".split()}
 # syntax that costs more than a jump
 _HEAVY = (
     ast.For,

@@ -22,7 +22,7 @@ ZERO, SPARE, FAULT, N_SHARED_BYTES = 64, 72, 80, 128
 
 
 # facts of an entry function that are stored with its code, in addition to its results
-_FACTS = "width", "scratch_static", "scratch_open", "has_loops", "light", "state_words", "in_turn"
+_FACTS = "width scratch_static scratch_open has_loops light state_words in_turn".split()
 
 
 def scratch_of(compiled, policy):

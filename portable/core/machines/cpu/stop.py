@@ -28,20 +28,13 @@ from .native import c, call, load, pair, place_of, read, stack, swap, words, wri
 # words that many threads read are apart from neighbouring allocations that change
 _STATE = (ctypes.c_int64 * 48)()
 _WORDS = {"flag": 16, "ended": 17, "python": 32, "main": 33}
-_C_FUNCTIONS = _hold, _release, _check, _fetch, _raise, _thread, _drop = (
+_C_FUNCTIONS = _hold, _release, _check, _fetch, _raise, _thread, _drop = [
     *map(
         c,
-        (
-            "PyGILState_Ensure",
-            "PyGILState_Release",
-            "PyErr_CheckSignals",
-            "PyErr_Fetch",
-            "PyThreadState_SetAsyncExc",
-            "PyThread_get_thread_ident",
-            "Py_DecRef",
-        ),
-    ),
-)
+        "PyGILState_Ensure PyGILState_Release PyErr_CheckSignals PyErr_Fetch PyThreadState_SetAsyncExc"
+        " PyThread_get_thread_ident Py_DecRef".split(),
+    )
+]
 _time = c("time")
 _flag, _ended, _python, _main = (place_of(f"portable_{name}") for name in _WORDS)
 _three, _six = words(3), words(6)

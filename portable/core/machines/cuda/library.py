@@ -99,7 +99,7 @@ class Shape(Structure):
     """Launch parameters of `cu.launch_as`, on the default stream: the driver's CUlaunchConfig."""
 
     _fields_ = [
-        *((name, c_uint) for name in ("x", "y", "z", "block_x", "block_y", "block_z", "shared_bytes")),
+        *((name, c_uint) for name in "x y z block_x block_y block_z shared_bytes".split()),
         ("stream", c_void_p),
         ("attributes", c_void_p),
         ("n_attributes", c_uint),
