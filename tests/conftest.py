@@ -52,6 +52,21 @@ def space_fixture(names):
 space = space_fixture(SPACES)
 
 
+class Told:
+    """All that was printed since the last look, on one line: `out` and `err`."""
+
+    def __init__(self, capsys):
+        self._capsys = capsys
+
+    def __getattr__(self, name):
+        return " ".join(getattr(self._capsys.readouterr(), name).split())
+
+
+@pytest.fixture
+def told(capsys):
+    return Told(capsys)
+
+
 @pytest.fixture
 def impatient():
     """Interrupt system calls that block for ever, such as opening a pipe without a writer, after ten

@@ -128,9 +128,8 @@ def project(degrees, names, centre):
     if halves.min() < _LEAST_SCALE:
         raise InputError(
             f"columns {', '.join(names)} reach {2.0 * math.degrees(math.acos(halves.min())):.3g} degrees from"
-            f" their centre, {centre[0]:.4g} and {centre[1]:.4g}: on a plane, distances would be off by"
-            f" {halves.min() - 1.0:+.0%} to {1.0 / halves.min() - 1.0:+.0%}; a region within"
-            f" {2.0 * math.degrees(math.acos(_LEAST_SCALE)):.0f} degrees of its centre is wanted"
+            f" their centre, and plane distances would be off by {1.0 / halves.min() - 1.0:.0%}; a region"
+            f" within {2.0 * math.degrees(math.acos(_LEAST_SCALE)):.0f} degrees of its centre is wanted"
         )
     return (
         _EARTH_KM

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
+from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats, Ints
 from ..shared.checks import check_count, check_numbers, check_seed
-from .checks import check_events, check_params
+from .checks import check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box
 
@@ -65,7 +65,6 @@ def simulate(
     n_immigrants: float,
     horizon_h: float,
     box_km: ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
-    centres: tuple[ArrayLike, ArrayLike] | None = None,
     immigrants: _Draw | None = None,
     seed: int | np.random.Generator = 0,
     marks: _Draw | ArrayLike | None = None,
@@ -73,11 +72,11 @@ def simulate(
 ) -> Simulation | MarkedSimulation:
     """Simulate events with known parents, from theta and the triggering function of `params`.
 
-    The number of immigrants is Poisson; they are uniform in the box and in [0, horizon_h], or around given
-    centres. Every event has a Poisson(theta) number of offspring, with delays and displacements from the
-    triggering function. Offspring may leave the box, as the likelihood assumes; offspring after horizon_h are
-    not observed. The background of the likelihood is a kernel density over the observed events, and cannot be
-    simulated beforehand: mu0 is not used here, and tau_x and tau_t only with centres.
+    The number of immigrants is Poisson; they are uniform in the box and in [0, horizon_h]. Every event has a
+    Poisson(theta) number of offspring, with delays and displacements from the triggering function. Offspring
+    may leave the box, as the likelihood assumes; offspring after horizon_h are not observed. The background
+    of the likelihood is a kernel density over the observed events, and cannot be simulated beforehand: mu0,
+    tau_x and tau_t are not used here.
 
     Parameters
     ----------
@@ -88,9 +87,6 @@ def simulate(
         Length of the simulation.
     box_km : sequence of (low, high), one a dimension, kilometres
         1, 2 or 3 pairs; the default is a square of 10 km.
-    centres : (locations, times), optional
-        Events from whose kernel density immigrants are drawn instead, with bandwidths tau_x and tau_t,
-        truncated at 0 and horizon_h.
     immigrants : callable (random, n), optional
         Returns locations and times of n immigrants instead.
     seed : int or numpy.random.Generator, default 0
@@ -125,7 +121,6 @@ def simulate(
     n_immigrants = check_positive(n_immigrants, "n_immigrants")
     horizon_h, max_events = check_positive(horizon_h, "horizon_h"), check_count(max_events, "max_events")
     low, high = check_box(box_km)
-    centres = None if centres is None else _check_centres(centres, horizon_h)
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
     random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed(seed))
@@ -137,10 +132,8 @@ def simulate(
     n = random.poisson(n_immigrants)
     if immigrants is not None:
         locations, times = immigrants(random, n)
-    elif centres is None:
-        locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
     else:
-        locations, times = _around(centres, params, horizon_h, n, random)
+        locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
     locations, times, parents, own = generations(
         params, locations, times, horizon_h, max_events, random, draw_marks
     )
@@ -199,25 +192,3 @@ def sort_events(times, parents):
     order = np.argsort(times, kind="stable")
     place = np.append(np.argsort(order), -1)
     return order, place[parents[order]]
-
-
-def _around(centres, params, horizon_h, n, random):
-    """Return n draws from the kernel density of the centres, truncated in time to 0 and the horizon by
-    rejection."""
-    locations, times = centres
-    which, moments = np.empty(n, np.int64), np.full(n, -1.0)
-    while (outside := (moments < 0.0) | (moments > horizon_h)).any():
-        which[outside] = random.integers(0, len(times), outside.sum())
-        moments[outside] = random.normal(times[which[outside]], params.tau_t)
-    return locations[which] + random.normal(0.0, params.tau_x, (n, locations.shape[1])), moments
-
-
-def _check_centres(centres, horizon_h):
-    if not isinstance(centres, (tuple, list)) or len(centres) != 2:
-        raise DTypeError(f"centres must be a pair (locations, times), got {type(centres).__name__}")
-    locations, times = check_events(*centres)
-    if times[0] < 0.0 or times[-1] > horizon_h:
-        raise InputError(
-            f"centres: times run from {times[0]} to {times[-1]}; 0 to horizon_h = {horizon_h} is wanted"
-        )
-    return locations, times

@@ -64,7 +64,9 @@ def _parser():
     describing.set_defaults(act=_describe)
 
     for one in (fitting, describing):
-        command.add(one, read, "run", "gap", "time", "timeout", "end", "censored", "resolution", "date_order")
+        command.add(
+            one, read, "run", "gap", "time", "timeout", "end", "censored", "resolution", "upper", "date_order"
+        )
         one.add_argument("--one-run", action="store_true", help="all gaps, or events, are of one run")
         command.add(one, read, "alone")
     for one in (fitting, simulating, describing):

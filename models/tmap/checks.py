@@ -7,9 +7,9 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.checks import as_numbers, check_choice, check_number
+from ..shared.checks import as_numbers, check_choice, check_number, check_numbers
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
-from .gaps import brought, is_given, off_multiples, own_gaps, own_lengths, where_given
+from .gaps import brought, is_given, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # a GPU team's sums are in shared memory, and grow with the square
@@ -77,14 +77,29 @@ def check_censored(censored, n_runs):
     return array.copy()
 
 
-def check_rounded(values, resolution, complete, n_complete):
+def check_rounded(values, resolution, complete):
     """Raise an error if complete gaps are not multiples of `resolution`, up to rounding."""
-    at, n_off = off_multiples(values, resolution, complete)
-    if n_off:
+    some = values.to_numpy()[complete]
+    share = some / resolution
+    off = some[np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)]
+    if off.size:
         raise InputError(
-            f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
-            f"{n_off} of {n_complete} are not"
+            f"resolution is {resolution:g}, but a gap of {off[0]:g} is no multiple of it: "
+            f"{off.size} of {some.size} are not"
         )
+
+
+def check_resolution(resolution, n_gaps):
+    """Return a resolution as a number, or widths of intervals as an array of shape (n_gaps,)."""
+    if np.ndim(resolution) == 0:
+        return check_number(resolution, "resolution", above=0.0)
+    widths = check_numbers(resolution, "resolution", 1)
+    if widths.size != n_gaps:
+        raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; one each is wanted")
+    if not widths.min() > 0.0:
+        k = int(np.argmin(widths))
+        raise InputError(f"resolution[{k}] is {widths[k]:g}; a width above 0 is wanted")
+    return widths
 
 
 def check_orders(orders):

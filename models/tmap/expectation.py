@@ -29,8 +29,8 @@ class Laid(NamedTuple):
         Arguments of the kernel `expectation` for the runs, in order: Views, or arrays kept on the host.
     columns, groups, n_rows : ndarray, list and int
         As in `packed.Shares`.
-    half, distinct : float and View, or None
-        Half the resolution, in units, and the distinct gaps; None if gaps are not rounded.
+    distinct : View, or None
+        The ends of distinct intervals, in units; None if gaps are not rounded.
     """
 
     censoring: bool
@@ -38,7 +38,6 @@ class Laid(NamedTuple):
     columns: np.ndarray
     groups: list
     n_rows: int
-    half: float | None
     distinct: pk.View | None
 
     @property
@@ -107,7 +106,7 @@ class Expectation:
         part = part_of(piece, self._n_shards)
         packed = part.packed(self.space, self._dtype, self._unit)
         dealt, *rest = packed.shares(part.cuts, part.n_shards)
-        return Laid(packed.censoring, (dealt, *packed.views), *rest, packed.half, packed.distinct)
+        return Laid(packed.censoring, (dealt, *packed.views), *rest, packed.distinct)
 
     def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
         """Copy runs to the space; first lay them out if this has not been done."""
@@ -153,7 +152,7 @@ class Expectation:
         for laid, columns, pairs, sums, total, table in pieces:
             rounded = laid.distinct is not None
             if rounded:
-                fill_table(laid.half, exact, laid.distinct, table)
+                fill_table(exact, laid.distinct, table)
             dealt, *packs = laid.views
             for teams in laid.groups:
                 launch(

@@ -31,6 +31,7 @@ def from_frame(
     gap: str = "gap",
     censored: str | None = None,
     resolution: float | None = None,
+    upper: str | None = None,
     alone: bool = False,
 ) -> Runs:
     """Make runs from a table with a row for each gap.
@@ -46,6 +47,8 @@ def from_frame(
         counts.
     resolution : float, optional
         The gaps are rounded to multiples of this; see `Runs`.
+    upper : str, optional
+        Column of upper limits: each gap is between `gap` and this, and open if it is infinite.
     alone : bool
         Gaps have no order in time: each is a separate run, in place of `run` (`Runs.from_gaps`).
 
@@ -59,19 +62,30 @@ def from_frame(
     InputError, ShapeError, DTypeError, FiniteError
         A column is missing, has another length, or contains words or missing values; a gap is negative.
     """
-    values = _numbers(_column(frame, gap), gap)
+    values, still = _numbers(_column(frame, gap), gap), None if censored is None else _column(frame, censored)
+    if upper is not None:
+        high = _numbers(_column(frame, upper), upper)
+        _check_same(high, upper, values, gap)
+        if censored is not None or resolution is not None:
+            raise InputError("upper is in place of censored and resolution; leave these out")
+        wrong = np.flatnonzero(~(high > values))
+        if wrong.size:
+            k = wrong[0]
+            raise InputError(f"{upper}[{k}] is {high[k]}, {gap}[{k}] {values[k]}; a higher limit is wanted")
+        still, values = np.isinf(high), np.where(np.isinf(high), values, 0.5 * (values + high))
+        resolution = np.where(still, 1.0, 2.0 * (high - values))
     if alone:
-        still = None if censored is None else _column(frame, censored)
         return Runs.from_gaps(values, still, resolution=resolution)
     names = np.zeros(len(values), np.int64) if run is None else _column(frame, run, hint=_NO_RUN)
     _check_same(names, run, values, gap)
     order, lengths = _groups(names, run)
     ends = np.cumsum(lengths) - 1
-    still = None
-    if censored is not None:
-        still = _column(frame, censored)
+    if still is not None:
         _check_same(still, censored, values, gap)
+        if upper is not None and still.sum() > still[order][ends].sum():
+            raise InputError(f"{upper} is infinite within a run; only the last gap of a run is open")
         still = still[order][ends]
+    resolution = resolution[order] if np.ndim(resolution) else resolution
     return Runs(values[order], lengths, still, resolution=resolution)
 
 
@@ -204,6 +218,7 @@ def read(
     end: _Moment | None = None,
     censored: str | None = None,
     resolution: float | None = None,
+    upper: str | None = None,
     date_order: DateOrder | None = None,
     alone: bool = False,
 ) -> Runs:
@@ -228,6 +243,8 @@ def read(
         Column that is true where a run's last gap is still open.
     resolution : float, optional
         Gaps are rounded to multiples of this; see `Runs`.
+    upper : str, optional
+        Column of upper limits of gaps, of which `gap` has the lower.
     date_order : {"year first", "month first", "day first"}, optional
         Of dates in text that may be read in two ways.
     alone : bool
@@ -247,18 +264,20 @@ def read(
         return _from_npz(path, resolution)
     pandas = need("pandas", "files", f"reading '{path}'")
     if kind != ".parquet":
-        check_csv(path, [name for name in (gap, run, time, censored) if name is not None])
+        check_csv(path, [name for name in (gap, run, time, censored, upper) if name is not None])
     with reading(path):
         frame = pandas.read_csv(path) if kind != ".parquet" else pandas.read_parquet(path)
     if time is None:
         for value, name in ((timeout, "timeout"), (end, "end")):
             if value is not None:
                 raise InputError(f"{name} is for a table of events: name its column of times, time=")
-        return from_frame(frame, run=run, gap=gap, censored=censored, resolution=resolution, alone=alone)
-    if alone:
-        raise InputError(
-            "alone is for a table of gaps, and time names a column of events; leave one of them out"
-        )
+        how = {"censored": censored, "resolution": resolution, "upper": upper, "alone": alone}
+        return from_frame(frame, run=run, gap=gap, **how)
+    for value, name in ((alone, "alone"), (upper, "upper")):
+        if value:
+            raise InputError(
+                f"{name} is for a table of gaps, and time names a column of events; leave one of them out"
+            )
     return from_events(
         frame,
         time=time,

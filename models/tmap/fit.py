@@ -283,7 +283,7 @@ def random_starts(runs, orders, n_starts, random):
         return []
     n, used, drawn = len(orders), set(), []
     # the mean of gaps recorded as zero
-    shortest = runs.shortest if runs.resolution is None else 0.25 * runs.resolution
+    shortest = runs.shortest if runs.resolution is None else 0.25 * np.min(runs.resolution)
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
     some = runs.values if runs.n_gaps <= _SAMPLE else runs.sample(random.integers(0, runs.n_gaps, _SAMPLE))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)

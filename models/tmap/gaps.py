@@ -114,43 +114,17 @@ def own_lengths(given, n_gaps):
     return lengths, (keys, begins), found
 
 
-def seen_ends(runs):
-    """Return True for each gap with an observed end, shape (n_gaps,); None if all were observed."""
-    return runs.complete if runs.n_censored else None
-
-
-def off_multiples(values, resolution, complete):
-    """Return the place of the first complete gap that is not a multiple of `resolution`, and the number of
-    such gaps."""
-    return pk.parallel_reduce(
-        each_of(values),
-        gap_kernels.look_at_rounded,
-        *_ends(complete, values.space),
-        resolution,
-        values,
-        reducer=(pk.Min, pk.Sum),
-        label="tmap.look_at_rounded",
-    )
-
-
-def distinct_gaps(values, resolution, complete, unit):
-    """Find the distinct complete gaps, as multiples of `resolution`, an array on the host; return these and,
-    for each gap, its index among them or, for an open one, its length in units, a View of float64."""
-    each = each_of(values)
-    keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
-    ends = _ends(complete, values.space)
-    launch(each, gap_kernels.round_gap, *ends, resolution, values, keys)
-    distinct = pk.unique(keys, space=values.space)
-    places = pk.searchsorted(distinct, keys, space=values.space)
-    launch(each, gap_kernels.place_gap, unit, keys, places, values, out)
-    found = distinct.to_numpy()
-    return found[found < np.inf], out
-
-
-def _ends(complete, space):
-    """Return as arguments of kernels: True if any gap is open, and for each True if its end was observed."""
-    censoring = complete is not None
-    return pk.static(censoring), reached(complete if censoring else np.ones(1, bool), space)
+def intervals_of(values, resolution, complete, unit):
+    """Find the distinct intervals of complete gaps, in units, an array of shape (2, n_values); return these
+    and, for each gap, its index among them or, for an open one, its length in units."""
+    half, values = 0.5 * resolution / unit, values.to_numpy() / unit
+    # multiples of one resolution are equal numbers however they were computed
+    x = np.rint(0.5 * values / half) * 2.0 * half if np.ndim(resolution) == 0 else values
+    ends = np.maximum(x - half, 0.0) + 1j * (x + half)
+    found, index = np.unique(ends[complete], return_inverse=True)
+    out = values.copy()
+    out[complete] = index
+    return np.stack([found.real, found.imag]), out
 
 
 def total(values):

@@ -599,7 +599,7 @@ class TransientMAP:
         rows, rounded = pk.copy_of(exact.astype(dtype), packed.space), packed.distinct is not None
         table = new_table(packed.distinct, 1, self.n_branches, dtype, packed.space)
         if rounded:
-            fill_table(packed.half, pk.copy_of(exact[None], packed.space), packed.distinct, table)
+            fill_table(pk.copy_of(exact[None], packed.space), packed.distinct, table)
         return (
             *kernels.branches(self.n_branches),
             pk.static(packed.censoring),

@@ -15,7 +15,7 @@ from ..shared.arrays import reached
 from ..shared.launches import launch
 from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
-from .gaps import distinct_gaps, own_lengths, seen_ends
+from .gaps import intervals_of, own_lengths
 from .kernels import PACK
 
 # In place of log(0): so low that a density of order 2 or more is negligible, yet finite: times 0 it is 0.
@@ -212,9 +212,9 @@ class Packed:
         Length of each run in packed order, and its start among the runs' values; 0 in slots without a run.
     open_end : View of int64, shape (n_packs, PACK), or (1, 1) if there is none
         1 if the last gap is open.
-    half, distinct : float and View of float64, shape (n_values,), or None
-        Half the resolution of rounded gaps, in units, and the distinct gaps: the row of a complete gap holds
-        its index among these.
+    distinct : View of float64, shape (2, n_values), or None
+        The ends of the distinct intervals of rounded gaps, in units: the row of a complete gap holds its
+        index among these.
     """
 
     def __init__(self, runs, whole, dtype, unit, first, end, cuts, n_shards):
@@ -226,12 +226,11 @@ class Packed:
         self.offset = self._ends_there[:-1]
         self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
         self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
-        self.half, self.distinct, values = None, None, whole.values
+        self.distinct, values = None, whole.values
         if runs.resolution is not None:
-            self.half = 0.5 * runs.resolution / unit
-            distinct, values = distinct_gaps(values, runs.resolution, seen_ends(runs), unit)
-            distinct = distinct * (runs.resolution / unit) if distinct.size else np.zeros(1)
-            self.distinct, unit = reached(distinct, self.space), 1.0
+            distinct, values = intervals_of(values, runs.resolution, runs.complete, unit)
+            distinct = distinct if distinct.size else np.zeros((2, 1))
+            self.distinct, values, unit = *(reached(part, self.space) for part in (distinct, values)), 1.0
         self.shares(cuts, n_shards)
         launch(
             self.teams(),
@@ -299,15 +298,15 @@ class Packed:
 
 def new_table(distinct, n_models, n_branches, dtype, space):
     """Allocate the table of `rounding.tabulate` for distinct gaps; of size 1 if gaps are not rounded."""
-    shape = (1, 1, 1, 1) if distinct is None else (n_models, 3, n_branches, distinct.size)
+    shape = (1, 1, 1, 1) if distinct is None else (n_models, 3, n_branches, distinct.shape[1])
     return pk.empty(shape, dtype, space)
 
 
-def fill_table(half, models, distinct, table):
-    """Tabulate distinct gaps by the rows of models, a View of float64."""
+def fill_table(models, distinct, table):
+    """Tabulate distinct intervals by the rows of models, a View of float64."""
     n_models, _, n_branches, n_values = table.shape
     each = pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=table.space)
-    launch(each, rounding.tabulate, half, models, distinct, table)
+    launch(each, rounding.tabulate, models, distinct, table)
 
 
 class Shares(NamedTuple):

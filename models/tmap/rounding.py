@@ -1,7 +1,8 @@
 """Probabilities of rounded gaps, and kernels that tabulate them, once for each model and distinct gap.
 
-A gap recorded as x is between low = max(x - resolution / 2, 0) and high = x + resolution / 2. Its
-density (1) is replaced by the probability of that interval,
+A gap recorded as x is between low = max(x - resolution / 2, 0) and high = x + resolution / 2; for gaps
+between two limits, x is the middle and the resolution the width of each. The density (1) of a gap is
+replaced by the probability of that interval,
 
     P_i = F_i(high) - F_i(low), and its x in (6) by the mean of such gaps, (r_i / lambda_i) P'_i / P_i,   (9)
 
@@ -64,21 +65,21 @@ def log_interval(order, log_factorial, low, high):
 
 
 @pk.kernel
-def tabulate(start, i, k, half, models, values, table):
-    """Fill rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of `low`) for a distinct gap in a branch of a start's
-    model.
+def tabulate(start, i, k, models, values, table):
+    """Fill rows LOG_CHANCE, MEAN_GAP and SURVIVAL (of the lower end) for a distinct interval in a branch of a
+    start's model.
 
-    values, shape (n_values,), and half are in the unit of the models, shape (n_starts, rows, R); table has
+    values, shape (2, n_values), are the ends, in the unit of the models, shape (n_starts, rows, R); table has
     the shape (n_starts, 3, R, n_values).
     """
     order = models[start, POWER, i] + 1.0
     rate = models[start, RATE, i]
     log_factorial = order * pk.log(rate) - models[start, CONSTANT, i]  # of order - 1
-    low = max(values[k] - half, 0.0)
-    high = values[k] + half
+    low = values[0, k]
+    high = values[1, k]
     value = log_interval(order, log_factorial, rate * low, rate * high)
     more = log_interval(order + 1.0, log_factorial + pk.log(order), rate * low, rate * high)
-    mean = order / rate * pk.exp(more - value) if value > -math.inf else values[k]
+    mean = order / rate * pk.exp(more - value) if value > -math.inf else low
     table[start, LOG_CHANCE, i, k] = value
     table[start, MEAN_GAP, i, k] = pk.clip(mean, low, high)
     table[start, SURVIVAL, i, k] = pk.exp(log_upper(order, log_factorial, rate * low)) if low > 0.0 else 1.0

@@ -12,9 +12,9 @@ import portable as pk
 from portable.errors import DTypeError, ShapeError
 
 from ..shared.annotations import Array, Floats, Ints
-from ..shared.checks import as_numbers, check_number
-from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
-from .gaps import look_at, of_runs, read_only, seen_ends, taken, total, where_given
+from ..shared.checks import as_numbers
+from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
+from .gaps import look_at, of_runs, read_only, taken, total, where_given
 from .packed import KEPT, whole_of
 
 
@@ -31,10 +31,12 @@ class Runs:
     censored : array-like or View of bool, shape (n_runs,), optional
         Runs that continued after the end of the record. The last gap of such a run is open: the time from its
         last event, or from its beginning if it has no event, to the end of the record.
-    resolution : float, optional
+    resolution : float, or array-like of shape (n_gaps,), optional
         The gaps, except open ones, are rounded to multiples of this: x is any number between x - resolution /
-        2 (or 0) and x + resolution / 2. The likelihood is then the probability of the rounded gaps, which is
-        finite for zeros, and comparable between any two models.
+        2 (or 0) and x + resolution / 2. An array has the width of each gap's interval, x being the middle:
+        gaps between `low` and `high` are 0.5 * (low + high) with the resolution high - low. The likelihood is
+        then the probability of the rounded gaps, which is finite for zeros, and comparable between any two
+        models.
     space : str or Space, optional
         Where gaps and lengths are checked and stored: preferably the space of later method calls, so that
         they are copied once. By default where they are given.
@@ -43,7 +45,7 @@ class Runs:
     ----------
     n_runs, n_gaps : int
     censored : ndarray of bool, shape (n_runs,)
-    resolution : float or None
+    resolution : float, ndarray or None
     views : tuple of Views
         Values in float64 and lengths in int64, where they are stored.
     prepared : dict
@@ -66,7 +68,7 @@ class Runs:
     n_runs: int
     n_gaps: int
     censored: npt.NDArray[np.bool_]
-    resolution: float | None
+    resolution: float | Floats | None
     views: tuple[pk.View, pk.View]
     starts = None  # keys and starts of runs, from the check of lengths, for the sort of runs
 
@@ -76,7 +78,7 @@ class Runs:
         lengths: npt.ArrayLike | pk.View,
         censored: npt.ArrayLike | pk.View | None = None,
         *,
-        resolution: float | None = None,
+        resolution: npt.ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> None:
         given, near = where_given(values, "values"), given_lengths(lengths, space)
@@ -91,9 +93,9 @@ class Runs:
 
         _, self._known = check_gaps(given, near, space=space, meanwhile=order)
         if resolution is not None:
-            self.resolution = check_number(resolution, "resolution", above=0.0)
-            n_complete = self.n_gaps - self.n_censored
-            check_rounded(self.views[0], self.resolution, seen_ends(self), n_complete)
+            self.resolution = check_resolution(resolution, self.n_gaps)
+            if np.ndim(resolution) == 0:
+                check_rounded(self.views[0], resolution, self.complete)
 
     def _begin(self, values, lengths, censored, resolution):
         self.views, self.n_runs, self.n_gaps = (values, lengths), lengths.size, values.size
@@ -113,7 +115,7 @@ class Runs:
         gaps: npt.ArrayLike,
         censored: npt.ArrayLike | None = None,
         *,
-        resolution: float | None = None,
+        resolution: npt.ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
         """Make runs of one gap each, for gaps without an order in time: fits are phase-type distributions.
@@ -145,7 +147,7 @@ class Runs:
         runs: Iterable[npt.ArrayLike],
         censored: npt.ArrayLike | None = None,
         *,
-        resolution: float | None = None,
+        resolution: npt.ArrayLike | None = None,
         space: pk.SpaceLike | None = None,
     ) -> Runs:
         """Make runs from a sequence of sequences of gaps, one for each run.
@@ -204,9 +206,11 @@ class Runs:
         lengths = as_numbers(self.lengths[which], "lengths", 1)
         if not lengths.size:
             raise ShapeError("which is empty; at least one run is wanted")
-        some = object.__new__(Runs)
+        some, resolution = object.__new__(Runs), self.resolution
         values = of_runs(self.views[0], lengths, self.begins[which])
-        some._begin(values, pk.asview(lengths), self.censored[which], self.resolution)
+        if np.ndim(resolution):
+            resolution = of_runs(pk.asview(resolution), lengths, self.begins[which]).to_numpy()
+        some._begin(values, pk.asview(lengths), self.censored[which], resolution)
         return some
 
     @property

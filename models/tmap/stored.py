@@ -139,7 +139,7 @@ class StoredRuns(Runs):
         file[at + shift[runs]] = gaps
         complete = ~(self.censored[runs] & (at == ends[runs] - 1))
         if self.resolution is not None:
-            check_rounded(view, self.resolution, complete, int(complete.sum()))
+            check_rounded(view, self.resolution, complete)
         before = self._known
         counts = (int(some) + more for some, more in zip(counts, before[2:]))
         self._known = max(before[0], longest), min(before[1], shortest), *counts

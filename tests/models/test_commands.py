@@ -163,7 +163,7 @@ def example(
     """
 
 
-def test_options_are_taken_from_a_function(capsys):
+def test_options_are_taken_from_a_function(told):
     made = argparse.ArgumentParser()
     command.add(made, example, "hours", "n_draws", "rare", "lonlat", "level")
     options = made.parse_args("--hours 3 --draws 9 --no-rare".split())
@@ -175,7 +175,7 @@ def test_options_are_taken_from_a_function(capsys):
     assert command.parameters_of(edm.simplex)["tau"] == command.parameters_of(edm.knn)["tau"] != ""
     with pytest.raises(SystemExit) as ended:
         made.parse_args([])
-    assert ended.value.code == 2 and "--hours" in capsys.readouterr().err
+    assert ended.value.code == 2 and "--hours" in told.err
 
 
 def test_numbers_as_json(tmp_path):
@@ -255,14 +255,14 @@ def test_there_are_many():
     assert len(COMMANDS) > 60 and sum(whole for _, whole, _ in COMMANDS) > 20
 
 
-def test_commands_of_the_pages_are_there(monkeypatch, capsys):
+def test_commands_of_the_pages_are_there(monkeypatch, told):
     """Commands on separate lines parse; for others the command and its options exist."""
     monkeypatch.setenv("PORTABLE_DATA", "data")
     for place, whole, words in COMMANDS:
         try:
             is_there(whole, words)
         except SystemExit:
-            pytest.fail(f"{place}: {words}: {capsys.readouterr().err}")
+            pytest.fail(f"{place}: {words}: {told.err}")
 
 
 def is_there(whole, words):

@@ -272,17 +272,17 @@ def test_mixture():
 
 
 @pytest.mark.parametrize("name, sizes", [("kedm", ()), ("mv_normal_pdf", ("70", "20"))])
-def test_worked_kernels_check_themselves(name, sizes, space, monkeypatch, capsys):
+def test_worked_kernels_check_themselves(name, sizes, space, monkeypatch, told):
     if (name, space) == ("mv_normal_pdf", "checked"):
         sizes = "32", "16"
     monkeypatch.setattr("sys.argv", [f"{name}.py", space, *sizes])
     runpy.run_path(str(ROOT / "docs" / "examples" / "papers" / f"{name}.py"), run_name="__main__")
-    assert capsys.readouterr().out.startswith(f"{name} on {space}")
+    assert told.out.startswith(f"{name} on {space}")
 
 
-def test_unrestricted_matrices_check_themselves(capsys):
+def test_unrestricted_matrices_check_themselves(told):
     runpy.run_path(str(ROOT / "docs" / "examples" / "papers" / "unrestricted_map.py"), run_name="__main__")
-    assert capsys.readouterr().out.startswith("unrestricted_map")
+    assert told.out.startswith("unrestricted_map")
 
 
 def test_the_papers_kernels_lower_to_ptx(tmp_path):

@@ -306,9 +306,7 @@ def write_case(top, rows):
 
 def compare(top, tmp_path, *options):
     numbers = tmp_path / "numbers.json"
-    code = cli.main(
-        ["compare", "mixture", "--against", "before", "--space", "serial", "--json", str(numbers), *options]
-    )
+    code = cli.main([*f"compare mixture --against before --space serial --json {numbers}".split(), *options])
     return code, json.loads(numbers.read_text())
 
 
@@ -331,11 +329,11 @@ def test_a_case_against_the_commit_before(project, tmp_path, monkeypatch, capfd)
     assert not list(temporary.iterdir()) and git(project, "worktree", "list").count("\n") == 1
 
 
-def test_what_is_slower_fails(project, tmp_path, capsys):
+def test_what_is_slower_fails(project, tmp_path, told):
     write_case(project, {"same": 0.06, "better": 0.1, "old": 0.06})
     code, document = compare(project, tmp_path)
     assert code == 1 and [row["verdict"] for row in document["rows"]] == [NOT_SLOWER, IS_SLOWER, NOT_SLOWER]
-    assert "mixture against before: slower" in capsys.readouterr().out
+    assert "mixture against before: slower" in told.out
 
 
 def test_too_little_time_is_not_decided(project, tmp_path):
@@ -365,10 +363,10 @@ def test_a_package_from_elsewhere_is_refused(project, tmp_path):
     assert code == 1 and "this revision: " in document["failure"]
 
 
-def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, capsys):
+def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, told):
     def refused(*words, rev="before", case="mixture"):
-        assert cli.main(["compare", case, "--against", rev, "--space", "serial"]) == 2
-        said = capsys.readouterr().err
+        assert cli.main(["compare", case, "--against", rev, *"--space serial".split()]) == 2
+        said = told.err
         assert all(word in said for word in words), said
 
     refused("'nowhere' names no commit of", rev="nowhere")
@@ -396,9 +394,9 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, capsys
         (["--minutes", "1"], "--minutes is for --against"),
     ],
 )
-def test_options_of_the_other_comparison_are_refused(arguments, words, capsys):
-    assert cli.main(["compare", "mixture", "--space", "serial", *arguments]) == 2
-    assert words in capsys.readouterr().err
+def test_options_of_the_other_comparison_are_refused(arguments, words, told):
+    assert cli.main([*"compare mixture --space serial".split(), *arguments]) == 2
+    assert words in told.err
 
 
 def test_an_interruption_ends_both_processes_and_keeps_what_there_is(project, tmp_path, monkeypatch):

@@ -133,7 +133,7 @@ def test_micro_kernels_do_what_their_amounts_say():
 def test_independent_tools_do_the_same_work(space, capsys):
     """Copies, triads and chains in C or CUDA C++ give the same numbers, or the absent tool is named with the
     reason."""
-    assert cli.main(["compare", "ceilings", "--quick", "--space", space, "--rounds", "3"]) == 0
+    assert cli.main([*"compare ceilings --quick --space".split(), space, *"--rounds 3".split()]) == 0
     out = capsys.readouterr().out
     tool, duels = ("CUDA C++", 7) if space == "cuda" else ("gcc -O3", 6)  # in caches, too
     assert out.count(tool) == duels or out.count("not here: ") >= 4
@@ -248,10 +248,10 @@ def test_the_cache_can_be_off(kept, monkeypatch, tmp_path):
     assert len(kept) == 1 and not list(tmp_path.iterdir())  # the ceilings are kept in this process
 
 
-def test_the_command_prints_and_writes(tmp_path, capsys):
+def test_the_command_prints_and_writes(tmp_path, told):
     numbers = tmp_path / "ceilings.json"
-    assert cli.main(["ceilings", "--space", "serial", "--quick", "--json", str(numbers)]) == 0
-    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert cli.main(f"ceilings --space serial --quick --json {numbers}".split()) == 0
+    out, document = told.out, json.loads(numbers.read_text())
     assert "fma float64" in out and document["schema"] == "roofline-ceilings"
     assert {c["name"] for c in document["ceilings"]} >= ALWAYS
     assert cli.main(["ceilings", "--space", "moon"]) == 2

@@ -46,10 +46,10 @@ def test_kernels_are_read_in_their_order():
         counters.parse("==PROF== nothing")
 
 
-def test_counts_stand_beside_the_hardware(ncu, capsys):
+def test_counts_stand_beside_the_hardware(ncu, told):
     ncu(printed())
     assert cli.main(["counters"]) == 0
-    out = capsys.readouterr().out
+    out = told.out
     assert all(name in out for name in SOME) and f"{1024 * (1 + 1 + 2) * 2:,}" in out
 
 
@@ -61,19 +61,19 @@ def test_counts_stand_beside_the_hardware(ncu, capsys):
         (printed(2), 0, "ncu reported 2 kernels"),
     ],
 )
-def test_what_ncu_refuses_is_told(ncu, capsys, out, code, words):
+def test_what_ncu_refuses_is_told(ncu, told, out, code, words):
     ncu(out, code)
     assert cli.main(["counters"]) == 2
-    assert words in capsys.readouterr().err
+    assert words in told.err
 
 
-def test_without_a_gpu_or_the_tool_there_is_a_reason(monkeypatch, capsys):
+def test_without_a_gpu_or_the_tool_there_is_a_reason(monkeypatch, told):
     monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: "no driver")
-    assert cli.main(["counters"]) == 2 and "no driver" in capsys.readouterr().err
+    assert cli.main(["counters"]) == 2 and "no driver" in told.err
     monkeypatch.setattr(counters.pk, "unavailable_because", lambda space: None)
     monkeypatch.setattr(counters.shutil, "which", lambda name: None)
     monkeypatch.setattr(counters.glob, "glob", lambda pattern: [])
-    assert cli.main(["counters"]) == 2 and "not installed" in capsys.readouterr().err
+    assert cli.main(["counters"]) == 2 and "not installed" in told.err
 
 
 def test_the_workload_runs(monkeypatch):

@@ -278,10 +278,10 @@ def quiet(monkeypatch, tmp_path):
 
 
 def scored(folder, *options):
-    return cli.main(["scoreboard", "--space", "threads:2", "--records", str(folder), *options])
+    return cli.main([*f"scoreboard --space threads:2 --records {folder}".split(), *options])
 
 
-def test_a_record_is_written_and_held_against(quiet, capsys):
+def test_a_record_is_written_and_held_against(quiet, told):
     quiet.mkdir()
     assert scored(quiet, "--record", "--commit", "1234abcd") == 0
     (path,) = quiet.iterdir()
@@ -289,11 +289,11 @@ def test_a_record_is_written_and_held_against(quiet, capsys):
     document = records.read(path, "A processor, 2 cores")
     assert [r["name"] for r in document["headlines"]] == ["down", "fine", "other"]
     assert {r["space"] for r in document["headlines"]} == {"threads:2"}
-    assert scored(quiet) == 0 and "3 headlines: 3 holds" in capsys.readouterr().out
+    assert scored(quiet) == 0 and "3 headlines: 3 holds" in told.out
     for r in document["headlines"]:
         r["ratio"]["median"] *= 2.0 if r["name"] == "down" else 1.0
     records.write(path, document)
-    assert scored(quiet) == 1 and "down (slower)" in capsys.readouterr().out
+    assert scored(quiet) == 1 and "down (slower)" in told.out
     assert scored(quiet, "--only", "FINE, other") == 0
     before = path.read_text()
     assert scored(quiet, "--only", "fine", "--record", "--commit", "5678abcd") == 0
@@ -323,14 +323,14 @@ def test_a_row_of_the_host_is_held_against_the_same_processor(quiet, monkeypatch
     assert "(1/2/3)" in page and "* calls: there 11\n" in page
 
 
-def test_a_peer_that_changed_is_no_pass_until_it_is_recorded(quiet, capsys):
+def test_a_peer_that_changed_is_no_pass_until_it_is_recorded(quiet, told):
     quiet.mkdir()
     assert scored(quiet, "--record", "--commit", "1234abcd") == 0
     (path,) = quiet.iterdir()
     document = records.read(path)
     document["headlines"][0]["identity"] = {"source": "other", "versions": {}}
     records.write(path, document)
-    assert scored(quiet) == 1 and "down (peer changed)" in capsys.readouterr().out
+    assert scored(quiet) == 1 and "down (peer changed)" in told.out
     assert scored(quiet, "--record", "--commit", "1234abcd") == 0 and scored(quiet) == 0
 
 
@@ -419,10 +419,10 @@ def test_a_gpu_is_named_by_nvidia_smi_where_the_driver_has_no_files(monkeypatch,
     ]
 
 
-def test_a_record_without_a_commit_is_refused(quiet, monkeypatch, capsys):
+def test_a_record_without_a_commit_is_refused(quiet, monkeypatch, told):
     quiet.mkdir()
     monkeypatch.setattr(command.revision, "current", lambda: {"commit": "", "changed": False})
-    assert scored(quiet, "--record") == 2 and "--commit" in capsys.readouterr().err
+    assert scored(quiet, "--record") == 2 and "--commit" in told.err
     assert not list(quiet.iterdir())
 
 

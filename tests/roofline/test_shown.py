@@ -33,43 +33,41 @@ def saved(tmp_path, quick_ceilings):
     return paths
 
 
-def test_two_reports_stand_side_by_side(saved, tmp_path, capsys):
+def test_two_reports_stand_side_by_side(saved, tmp_path, told):
     page, numbers = tmp_path / "both.html", tmp_path / "both.json"
-    assert cli.main(["show", *saved, "--out", str(page), "--json", str(numbers)]) == 0
-    out, document = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert cli.main(["show", *saved, *f"--out {page} --json {numbers}".split()]) == 0
+    out, document = told.out, json.loads(numbers.read_text())
     assert [part["space"] for part in document["parts"]] == ["serial", "threads"] and problems(document) == []
     assert "threads (A GPU)" in out and out.count("histogram") >= 2 and "threads (A GPU)" in page.read_text()
 
 
-def test_a_damaged_report_is_refused(saved, tmp_path, capsys):
+def test_a_damaged_report_is_refused(saved, tmp_path, told):
     document = json.loads(Path(saved[0]).read_text())
     del document["parts"][0]["results"][0]["roof"]["kernels"]
     (tmp_path / "damaged.json").write_text(json.dumps(document))
     assert cli.main(["show", str(tmp_path / "damaged.json"), "--out", str(tmp_path / "page.html")]) == 2
-    assert (
-        "is damaged: KeyError: 'kernels'" in capsys.readouterr().err and not (tmp_path / "page.html").exists()
-    )
+    assert "is damaged: KeyError: 'kernels'" in told.err and not (tmp_path / "page.html").exists()
 
 
 def test_figures_for_papers(saved, tmp_path):
     pytest.importorskip("svglib")
     svg, pdf = tmp_path / "plot.svg", tmp_path / "plot.pdf"
-    assert cli.main(["show", *saved, "--svg", str(svg), "--pdf", str(pdf)]) == 0
+    assert cli.main(["show", *saved, *f"--svg {svg} --pdf {pdf}".split()]) == 0
     texts = [element.text for element in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
     assert any(fakes.MARKUP in (text or "") for text in texts) and pdf.read_bytes().startswith(b"%PDF")
 
 
-def test_a_pdf_wants_svglib(saved, tmp_path, monkeypatch, capsys):
+def test_a_pdf_wants_svglib(saved, tmp_path, monkeypatch, told):
     monkeypatch.setitem(sys.modules, "svglib", None)
     assert cli.main(["show", *saved, "--pdf", str(tmp_path / "plot.pdf")]) == 2
-    assert "--pdf: svglib makes PDF files and is not installed" in capsys.readouterr().err
+    assert "--pdf: svglib makes PDF files and is not installed" in told.err
 
 
-def test_nothing_to_plot_is_said(tmp_path, capsys):
+def test_nothing_to_plot_is_said(tmp_path, told):
     path = tmp_path / "empty.json"
     path.write_text(json.dumps(fakes.saved(fakes.result())))
     assert cli.main(["show", str(path), "--svg", str(tmp_path / "plot.svg")]) == 1
-    assert "nothing to plot" in capsys.readouterr().err
+    assert "nothing to plot" in told.err
     assert figure.drawing(figure.plots(fakes.saved(fakes.result()))) == ""
 
 

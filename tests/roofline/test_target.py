@@ -33,15 +33,15 @@ def rows(team, x, y):
 
 
 @pytest.fixture
-def report(tmp_path, capsys):
+def report(tmp_path, told):
     (tmp_path / "kernels.py").write_text(FILE)
 
     def made(name, *arguments, space="serial"):
         numbers = tmp_path / "report.json"
-        options = ["--space", space, "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
+        options = ["--space", space, *f"--out {tmp_path}/page.html --json {numbers}".split()]
         code = cli.main(["report", *options, f"{tmp_path}/kernels.py::{name}", *arguments])
         parts = json.loads(numbers.read_text())["parts"] if code == 0 else []
-        return code, parts, capsys.readouterr().err, tmp_path / "page.html"
+        return code, parts, told.err, tmp_path / "page.html"
 
     return made
 
@@ -95,17 +95,17 @@ def test_a_wrong_argument_is_named(report, name, arguments, words):
     assert code == 2 and words in told and not page.exists()
 
 
-def test_a_wrong_file_is_named(tmp_path, capsys):
+def test_a_wrong_file_is_named(tmp_path, told):
     out = ["--space", "serial", "--out", str(tmp_path / "page.html")]
     assert cli.main(["report", *out, "nowhere.py::axpy"]) == 2
-    assert "'nowhere.py' is no file" in capsys.readouterr().err
+    assert "'nowhere.py' is no file" in told.err
     broken = tmp_path / "broken.py"
     broken.write_text("1 / 0")
     assert cli.main(["report", *out, f"{broken}::axpy"]) == 2
-    assert "cannot be run: ZeroDivisionError" in capsys.readouterr().err
+    assert "cannot be run: ZeroDivisionError" in told.err
 
 
-def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, capsys):
+def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, told):
     """An error that only the launch can detect is reported next to the results."""
     (tmp_path / "kernels.py").write_text(FILE)
     options = ["--space", "serial", "--out", str(tmp_path / "page.html")]
@@ -115,4 +115,4 @@ def test_arrays_that_do_not_fit_the_kernel_cost_only_themselves(tmp_path, capsys
         )
         == 1
     )
-    assert "not measured: axpy: " in capsys.readouterr().err
+    assert "not measured: axpy: " in told.err

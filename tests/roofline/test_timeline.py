@@ -259,15 +259,14 @@ with roofline.region("part"):
 """
 
 
-def test_a_programs_report_writes_its_trace(tmp_path, capsys):
+def test_a_programs_report_writes_its_trace(tmp_path, told):
     (tmp_path / "program.py").write_text(PROGRAM)
     files = ["--out", str(tmp_path / "page.html"), "--trace", str(tmp_path / "trace.json")]
-    assert cli.main(["report", "--quick", "--space", "serial", *files, str(tmp_path / "program.py")]) == 0
+    assert (
+        cli.main([*"report --quick --space serial".split(), *files, *f"{tmp_path}/program.py".split()]) == 0
+    )
     names = [
         e["name"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"
     ]
     assert names == ["part", "k", "k", "k"]
-    assert (
-        cli.main(["report", *files]) == 2
-        and "--trace writes the time line of a program" in capsys.readouterr().err
-    )
+    assert cli.main(["report", *files]) == 2 and "--trace writes the time line of a program" in told.err

@@ -72,11 +72,11 @@ def test_a_slower_version_ends_with_1(program, tmp_path, monkeypatch, capfd):
     assert "slower" in told.out and "arguments" not in told.out and "arguments ['--flag']" in told.err
 
 
-def test_a_program_that_fails_is_named(program, capsys):
+def test_a_program_that_fails_is_named(program, told):
     paths = program("old.py"), program("new.py", code=3)
     assert cli.main(["versus", "--space", "serial", *paths]) == 2
-    assert "new.py' ended with exit code" in capsys.readouterr().err
-    assert cli.main(["versus", "--space", "serial", paths[0], "nowhere.py"]) == 2
+    assert "new.py' ended with exit code" in told.err
+    assert cli.main([*"versus --space serial".split(), paths[0], "nowhere.py"]) == 2
 
 
 def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_path, monkeypatch, capsys):
@@ -98,9 +98,9 @@ def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_pat
     assert cli.main(asked) == 1 and "slower" in capsys.readouterr().out
 
 
-def test_a_quiet_machine_is_waited_for_so_long_at_most(monkeypatch, capsys):
+def test_a_quiet_machine_is_waited_for_so_long_at_most(monkeypatch, told):
     looks = iter([2.0, 1.0, 0.0])
     monkeypatch.setattr(machine, "busy_cores", lambda seconds: next(looks))
     printing.wait_for_quiet(60.0)
-    assert next(looks, None) is None and capsys.readouterr().err.count("waiting for a quiet machine") == 2
+    assert next(looks, None) is None and told.err.count("waiting for a quiet machine") == 2
     printing.wait_for_quiet(None)

@@ -48,7 +48,7 @@ def test_hdf5(tmp_path):
         files.read(tmp_path / "x.h5", "other")
 
 
-def test_dates_of_a_file_are_kept(tmp_path, capsys):
+def test_dates_of_a_file_are_kept(tmp_path, told):
     """The first column of dates gives the times of the rows, and of predictions beyond them."""
     pandas = pytest.importorskip("pandas")
     x, out = logistic_maps(60, 2), tmp_path / "out.csv"
@@ -67,7 +67,7 @@ def test_dates_of_a_file_are_kept(tmp_path, capsys):
     )
     written = pandas.read_csv(out)
     assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
-    assert "warning" not in capsys.readouterr().err
+    assert "warning" not in told.err
     assert_allclose(written.predicted, found.predicted, rtol=1e-9)
     frame["month"] = [*months[:-1].strftime("%Y-%m-%d %H:%M:%S"), "1999-13-01 00:00:00"]
     frame.to_csv(tmp_path / "x.csv", index=False)
@@ -104,11 +104,11 @@ def test_parquet(tmp_path):
         files.read(tmp_path / "bomb.parquet")
 
 
-def test_parquet_wants_its_reader(tmp_path, monkeypatch, capsys):
+def test_parquet_wants_its_reader(tmp_path, monkeypatch, told):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     assert main(["embed", str(tmp_path / "x.parquet"), "--columns", "a"]) == 2
-    said = capsys.readouterr().err
+    said = told.err
     assert "the module 'pyarrow' is not installed" in said
 
 
@@ -139,30 +139,30 @@ def test_files_that_cannot_be_read(tmp_path, name, content, error, words):
         files.read(tmp_path / name)
 
 
-def test_commands(table, tmp_path, capsys):
+def test_commands(table, tmp_path, told):
     path, x = table
     assert main(f"embed {path} --columns a --E-max 3 --space threads".split()) == 0
-    assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in capsys.readouterr().out
+    assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in told.out
     out = tmp_path / "predicted.csv"
     assert main(f"simplex {path} --columns a --target b -E 2 --out {out} --space threads".split()) == 0
     found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
-    assert f"rho = {found.rho:.6f}" in capsys.readouterr().out
+    assert f"rho = {found.rho:.6f}" in told.out
     assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
     assert main(f"smap {path} --columns a -E 2 --theta 0 2 --space threads".split()) == 0
-    assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in capsys.readouterr().out
+    assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in told.out
     assert main(f"ccm {path} --columns a --target b -E 2 --sizes 20 --samples 3 --space threads".split()) == 0
     wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
-    printed = capsys.readouterr().out
+    printed = told.out
     assert f"{wanted.mean[0]:.6g}" in printed and all(name in printed for name in wanted._columns())
     matrix = tmp_path / "rho.npy"
     assert main(f"crossmap {path} -E 2 --out {matrix} --space threads".split()) == 0
     assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
 
 
-def test_a_convergent_cross_map_wants_its_target(table, capsys):
+def test_a_convergent_cross_map_wants_its_target(table, told):
     with pytest.raises(SystemExit) as stopped:
         main(["ccm", str(table[0]), *"--columns a -E 2 --sizes 20".split()])
-    assert stopped.value.code == 2 and "required: --target" in capsys.readouterr().err
+    assert stopped.value.code == 2 and "required: --target" in told.err
 
 
 def test_tests_on_the_command_line(tmp_path, capsys):
@@ -212,21 +212,21 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     assert "--library: there is no column 'z'; the columns are a, b, c" in capsys.readouterr().err
 
 
-def test_calibration_tells_classes_and_surrogates(capsys):
+def test_calibration_tells_classes_and_surrogates(told):
     assert main("calibrate --pairs 2 --times 60 --surrogates 4 --space threads".split()) == 0
-    printed = capsys.readouterr().out
+    printed = told.out
     assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "seasonal" in printed
     with pk.use("threads"):
         small = calibrate.calibrate(2, 60, 4, kinds=True)
     assert set(small.shares["intermittent"]) == {"default", *SURROGATES}
 
 
-def test_wrong_requests_have_their_reason(table, capsys):
+def test_wrong_requests_have_their_reason(table, told):
     path, _ = table
     assert main(["embed", str(path), "--columns", "c"]) == 2
-    assert "edm: columns: there is no column 'c'; the columns are a, b" in capsys.readouterr().err
+    assert "edm: columns: there is no column 'c'; the columns are a, b" in told.err
     assert main(f"simplex {path} --columns a --target z -E 2".split()) == 2
-    assert "target: there is no column 'z'" in capsys.readouterr().err
+    assert "target: there is no column 'z'" in told.err
 
 
 def test_figures_show_what_they_are_given(tmp_path):
@@ -255,31 +255,31 @@ def test_figures_show_what_they_are_given(tmp_path):
     matplotlib.pyplot.close("all")
 
 
-def test_a_wide_matrix_is_printed_whole(tmp_path, capsys):
+def test_a_wide_matrix_is_printed_whole(tmp_path, told):
     x = logistic_maps(60, 12)
     np.save(tmp_path / "x.npy", x)
     assert main(f"crossmap {tmp_path}/x.npy -E 2 --space threads".split()) == 0
-    printed = capsys.readouterr().out
+    printed = told.out
     assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2, space="threads").ravel())
     assert main(f"crossmap {tmp_path}/x.npy --columns 3 0 -E 2 --space threads".split()) == 0
-    assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in capsys.readouterr().out
+    assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in told.out
 
 
 @pytest.mark.parametrize(
     ("option", "command"), [("--out", "crossmap"), ("--out", "simplex"), ("--plot", "embed")]
 )
-def test_what_cannot_be_written_is_refused_first(table, tmp_path, capsys, option, command):
+def test_what_cannot_be_written_is_refused_first(table, tmp_path, told, option, command):
     path, _ = table
     given = [] if command == "crossmap" else ["--columns", "a"]
     given += [] if command == "embed" else ["-E", "2"]
     assert main([command, str(path), *given, option, str(tmp_path / "none" / "x.npy")]) == 2
-    assert f"{option} is " in capsys.readouterr().err
+    assert f"{option} is " in told.err
 
 
-def test_a_figure_has_a_known_kind_of_file(table, tmp_path, capsys):
+def test_a_figure_has_a_known_kind_of_file(table, tmp_path, told):
     pytest.importorskip("matplotlib")
     assert main(["embed", str(table[0]), *f"--columns a --plot {tmp_path}/x.doc".split()]) == 2
-    assert "x.doc; a name that ends in one of" in capsys.readouterr().err
+    assert "x.doc; a name that ends in one of" in told.err
 
 
 def test_the_textbook_example_names_the_driver(tmp_path, capsys):
@@ -310,12 +310,12 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
     assert "no driver is named" in capsys.readouterr().out
 
 
-def test_windows_may_be_repeated(tmp_path, capsys):
+def test_windows_may_be_repeated(tmp_path, told):
     x = logistic_maps(120, 1)[:, 0]
     np.savetxt(tmp_path / "x.csv", x, header="x", comments="", fmt="%.17g")
     given = f"simplex {tmp_path}/x.csv --columns x -E 2 --space threads".split()
     lib = "--lib 0 30 --lib 50 80".split()
     assert main([*given, *lib, *"--pred 80 100 --pred 100 120".split()]) == 0
     wanted = edm.simplex(x, 2, lib=[(0, 30), (50, 80)], pred=[(80, 100), (100, 120)], space="threads").rho
-    assert f"rho = {wanted:.6f}" in capsys.readouterr().out
+    assert f"rho = {wanted:.6f}" in told.out
     assert wanted != edm.simplex(x, 2, lib=(50, 80), pred=(100, 120), space="threads").rho

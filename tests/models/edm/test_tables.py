@@ -133,10 +133,10 @@ def test_the_clock_of_a_file(tmp_path):
     assert lines[1].startswith("1902,") and lines[-1].startswith("1960,")
 
 
-def test_messages_of_the_command_name_the_series(tmp_path, capsys):
+def test_messages_of_the_command_name_the_series(tmp_path, told):
     walk = np.cumsum(default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
     noise = default_rng(2).normal(size=80)
     np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
     given = f"test {tmp_path}/x.csv -E 2 --surrogates 9 --space threads".split()
     assert main(given) == 0
-    assert "dataset: 'b' may drift as a random walk does" in capsys.readouterr().err
+    assert "dataset: 'b' may drift as a random walk does" in told.err

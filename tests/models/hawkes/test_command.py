@@ -77,7 +77,7 @@ def test_fit(events_csv, tmp_path, by, capsys):
         ).read_text()[:2000]
 
 
-def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
+def test_probabilities_and_residuals(events_csv, tmp_path, told):
     pytest.importorskip("matplotlib")
     pytest.importorskip("scipy")
     common = f"{events_csv} --out {tmp_path} --space serial".split()
@@ -94,7 +94,7 @@ def test_probabilities_and_residuals(events_csv, tmp_path, capsys):
         json.dumps(dict(zip(PARAMS.names(), (0.8, 1.6, 336.0, 0.3, 5.0, 0.02))))
     )
     assert main(["residuals", *common, "--params", str(tmp_path / "params.json")]) == 0
-    assert "Kolmogorov-Smirnov" in capsys.readouterr().out and (tmp_path / "residuals.png").exists()
+    assert "Kolmogorov-Smirnov" in told.out and (tmp_path / "residuals.png").exists()
 
 
 def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, monkeypatch):
@@ -122,7 +122,7 @@ def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, 
     [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"), ("matplotlib", "plot", "probabilities")],
 )
 def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
-    events_csv, tmp_path, monkeypatch, capsys, module, extra, command
+    events_csv, tmp_path, monkeypatch, told, module, extra, command
 ):
     monkeypatch.setattr(
         "portable.models.hawkes.__main__.need",
@@ -137,7 +137,7 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
 
     monkeypatch.setattr("portable.models.hawkes.__main__.sample_posterior", drawn)
     assert main(f"{command} {events_csv} --out {tmp_path} --space serial".split()) == 2
-    assert f'pip install ".[{extra}]"' in "".join(capsys.readouterr().err.split("\n"))
+    assert f'pip install ".[{extra}]"' in told.err
 
 
 def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys):
@@ -158,9 +158,9 @@ def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys
     assert "stopped; what was drawn until then is in" in " ".join(told.out.split()) and "stopped" in told.err
 
 
-def test_simulate_asks_for_its_folder_first(tmp_path, capsys):
+def test_simulate_asks_for_its_folder_first(tmp_path, told):
     assert main(f"simulate --out {tmp_path}/no/a.csv --immigrants -1".split()) == 2
-    assert "there is no folder" in " ".join(capsys.readouterr().err.split())
+    assert "there is no folder" in told.err
 
 
 def test_units_columns_and_formats(tmp_path):
@@ -255,7 +255,7 @@ def test_wrong_files(tmp_path, rows, error, words):
         read_catalogue(write(tmp_path / "a.csv", *rows))
 
 
-def test_files_that_are_none(tmp_path, capsys):
+def test_files_that_are_none(tmp_path, told):
     with pytest.raises(InputError, match="there is no file '.*absent.csv'"):
         read_catalogue(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="ends in '.txt'"):
@@ -267,15 +267,15 @@ def test_files_that_are_none(tmp_path, capsys):
     with pytest.raises(InputError, match=r"column 't_hours' has shape \(3,\), 'x_km' \(2,\)"):
         read_catalogue(tmp_path / "b.npz")
     assert main(["fit", str(write(tmp_path / "b.csv", "1,2,3", header="x,y,t"))]) == 2
-    assert "has no column 'x_km'; it has: x, y, t" in " ".join(capsys.readouterr().err.split())
+    assert "has no column 'x_km'; it has: x, y, t" in told.err
     (tmp_path / "params.json").write_text("[]")
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
     assert main(f"residuals {csv_file} --params {tmp_path}/params.json --out {tmp_path}".split()) == 2
-    assert "is no JSON object of mu0" in " ".join(capsys.readouterr().err.split())
+    assert "is no JSON object of mu0" in told.err
     assert main(f"residuals {csv_file} --params {tmp_path}/none.json --out {tmp_path}".split()) == 2
-    assert "none.json' cannot be read: No such file" in " ".join(capsys.readouterr().err.split())
+    assert "none.json' cannot be read: No such file" in told.err
     assert main(f"fit {csv_file} --horizon-h 0.5 --out {tmp_path}".split()) == 2
-    assert "horizon_h is 0.5, before the last event at 1.0" in " ".join(capsys.readouterr().err.split())
+    assert "horizon_h is 0.5, before the last event at 1.0" in told.err
 
 
 def test_warnings_with_evidence(tmp_path):
@@ -315,27 +315,27 @@ def test_figures_say_what_they_want(draw, error, words):
         draw()
 
 
-def test_noise_is_not_called_contagion(tmp_path, capsys):
+def test_noise_is_not_called_contagion(tmp_path, told):
     random = np.random.default_rng(1)
     rows = np.column_stack([random.uniform(0, 10, (300, 2)), np.sort(random.uniform(0, 8766, 300))])
     path = write(tmp_path / "noise.csv", *(",".join(map(repr, row)) for row in rows.tolist()))
     more = ["--out", str(tmp_path), "--figures", "none"]
     assert main([*f"fit {path} --method likelihood".split(), *more]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = told.out
     assert "background: declustered" in said and "test: no evidence of triggering: in" in said
     table = json.loads((tmp_path / "fit.json").read_text())["table"]
     assert table["theta"]["q2.5"] == 0.0
     assert main([*f"probabilities {path} --params {tmp_path}/params.json".split(), *more]) == 0
-    assert "no evidence of triggering" in " ".join(capsys.readouterr().out.split())
+    assert "no evidence of triggering" in told.out
     for words in (["--tau-x", "1"], ["--sample-tau"], ["--tau-t", "300"]):
         assert main(["fit", str(path), *words, *more]) == 2
-        assert f"{words[0]} is for the paper's background" in capsys.readouterr().err
+        assert f"{words[0]} is for the paper's background" in told.err
 
 
-def test_calibrate_noise(capsys):
+def test_calibrate_noise(told):
     words = "calibrate --noise --sets 6 --events 60 --simulations 19 --space serial --no-progress"
     assert main(words.split()) == 0
-    said = capsys.readouterr().out
+    said = told.out
     for shape in ("square", "disc", "L-shaped", "two towns", "gradient", "season"):
         assert shape in said
     assert "found triggering" in said and "theta = 0.3" in said

@@ -181,10 +181,10 @@ def test_omori():
     assert_allclose(fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12)
 
 
-def test_calibrate_runs(capsys):
+def test_calibrate_runs(told):
     """Few sets show that the command runs; 200 show if intervals are right."""
     assert main("calibrate --mutual --sets 2 --space serial --no-progress".split()) == 0
-    said = capsys.readouterr().out
+    said = told.out
     assert all(f"{kind}: mu " in said for kind in ("one decay", "two decays", "omori")) and "rate" in said
 
 
@@ -207,7 +207,7 @@ def test_intensity_and_forecast(space):
     ).all()
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, told):
     made = hawkes.simulate_mutual(hawkes.Mutual([0.2, 0.1], [[0.3, 0.0], [0.4, 0.2]], 1.5), 1_500.0, seed=1)
     rows = zip(
         np.datetime64("2026-01-31") + (made.times * 3.6e6).astype("m8[ms]"), np.array(["a", "b"])[made.types]
@@ -218,7 +218,7 @@ def test_the_command(tmp_path, capsys):
     words = f"mutual {tmp_path}/events.csv --time when --type kind --space serial".split()
     words += f"--rates 1.0 --out {tmp_path}/graph.csv --json {tmp_path}/fit.json".split()
     assert main(words) == 0
-    said = capsys.readouterr().out
+    said = told.out
     assert "events of 2 types; converged" in said and "residuals by time rescaling: p =" in said
     rows = (tmp_path / "graph.csv").read_text().splitlines()
     assert rows[0] == "source,target,influence,low,high" and rows[1].startswith("a,b,0.4")

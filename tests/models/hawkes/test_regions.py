@@ -112,7 +112,7 @@ def test_longitude_and_latitude():
         hawkes.read_catalogue(table, places=("lon", "t"), time="t")
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path, told):
     random = default_rng(4)
     x, t = random.uniform(0.0, 9.0, (60, 2)), np.sort(random.uniform(0.0, 900.0, 60))
     rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, t))
@@ -124,9 +124,9 @@ def test_the_command(tmp_path, capsys):
         file = tmp_path / f"{name}.geojson"
         file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
         assert main([*fit, "--polygon", str(file)]) == status
-    assert "events lie outside" in capsys.readouterr().err
+    assert "events lie outside" in told.err
     assert main([*fit, *f"--polygon {file} --background paper".split()]) == 2
-    assert "--polygon is for a fitted background" in capsys.readouterr().err
+    assert "--polygon is for a fitted background" in told.err
 
 
 def test_wrong_calls():

@@ -239,9 +239,9 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
         sample_posterior(small, **OPTIONS, checkpoint=3)
 
 
-def test_progress_tells_rates(small, capsys):
+def test_progress_tells_rates(small, told):
     sample_posterior(small, **OPTIONS, progress=True)
-    shown = capsys.readouterr().err
+    shown = told.err
     assert "steps/s, accepted: mu0" in shown and "2 chains" in shown
 
 

@@ -153,16 +153,6 @@ def test_delays_and_displacements_of_two_scales():
         assert abs(found.mean() - mean) < 5 * found.std() / len(child) ** 0.5
 
 
-def test_immigrants_around_centres():
-    centres = np.array([[0.0, 0.0], [50.0, 0.0]]), np.array([100.0, 900.0])
-    made = simulate(replace(PARAMS, theta=1e-9), n_immigrants=500, horizon_h=1000.0, centres=centres, seed=1)
-    late = made.times > 500.0
-    assert np.abs(made.locations[late] - [50.0, 0.0]).max() < 6 * PARAMS.tau_x
-    assert abs(made.times[~late].mean() - 100.0) < 5 * PARAMS.tau_t / (~late).sum() ** 0.5
-    with pytest.raises(InputError, match="centres: times run from 100.0 to 900.0; 0 to horizon_h = 500"):
-        simulate(PARAMS, n_immigrants=5, horizon_h=500.0, centres=centres)
-
-
 @pytest.mark.parametrize(
     "trigger, p", [(EXPONENTIAL, (0.5, 0.4)), (TWO.triggering, TWO.trigger_values)], ids=["one", "two"]
 )

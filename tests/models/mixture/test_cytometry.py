@@ -244,12 +244,12 @@ def test_what_cannot_be_written_or_drawn(call, words):
         call(fitted().predict(simulated()[0][0]))
 
 
-def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, monkeypatch, capsys):
+def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, monkeypatch, told):
     pytest.importorskip("matplotlib")
     for kind, module in (("parquet", "pyarrow.parquet"), ("h5ad", "anndata")):
         monkeypatch.setitem(sys.modules, module, None)
         assert main(f"fit {file} --labels {kind} --out {tmp_path / 'out'}".split()) == 2
-        assert f"'{module.partition('.')[0]}' is not installed. pip install" in capsys.readouterr().err
+        assert f"'{module.partition('.')[0]}' is not installed. pip install" in told.err
     assert not (tmp_path / "out").exists()
 
 
@@ -265,12 +265,12 @@ def test_ellipses_hold_nine_tenths():
     assert abs(inside.mean() - 0.9) < 0.004
 
 
-def test_fit_from_end_to_end(space, file, tmp_path, capsys):
+def test_fit_from_end_to_end(space, file, tmp_path, told):
     pytest.importorskip("matplotlib")
     out, few = tmp_path / "out", "--max-iter 1 --no-rare" if space == "checked" else ""
     few += "" if space == "serial" else " --figures none"
     assert main(f"fit {file} --components 3 --space {space} --out {out} {few}".split()) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    said = told.out
     assert "300 cells (2 saturated ones or such without numbers left out), 2 channels" in said
     rows = rows_of(out / "components.csv")
     assert sum(float(row["weight"]) for row in rows) == pytest.approx(1.0, rel=1e-12)
@@ -289,7 +289,7 @@ def test_fit_from_end_to_end(space, file, tmp_path, capsys):
     assert found.model.means_.shape[1] == 2 and found.panel.names == ("KI67", "R660-A")
 
 
-def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
+def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, told):
     """The sample was not used in the fit, and its channels are in another order."""
     pytest.importorskip("matplotlib")
     fitted().save(tmp_path / "mixture.npz")
@@ -320,15 +320,15 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, capsys):
         (["merge", request[0], *f"{tmp_path}/bare.npz --out {tmp_path}".split()], "the file that is read"),
     ):
         assert main(wrong) == 2
-        assert words in capsys.readouterr().err
+        assert words in told.err
 
 
-def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_path, capsys):
+def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_path, told):
     out = tmp_path / "out"
     words = f"fit {file} --components 3 --space serial --out {out} --max-iter 1 --labels none --figures none"
     assert main(words.split()) == 0
     assert (
-        "mixture: warning: EM stopped after max_iter=1 iterations" in capsys.readouterr().err
+        "mixture: warning: EM stopped after max_iter=1 iterations" in told.err
         and (out / "mixture.npz").exists()
     )
     assert not list(out.glob("*.labelled.*")) and not list(out.glob("*.png"))
@@ -363,7 +363,7 @@ def test_values_that_the_fit_refuses(file, tmp_path, capsys):
     assert len(capsys.readouterr().err.strip().splitlines()) == 3 and not (tmp_path / "out").exists()
 
 
-def test_a_real_file_from_end_to_end(tmp_path, capsys):
+def test_a_real_file_from_end_to_end(tmp_path, told):
     """Write 65,016 cells as FCS 3.1, label and draw them; three are saturated; no cell is lost."""
     pytest.importorskip("matplotlib")
     raw = cytometry.read(real_file())
@@ -372,7 +372,7 @@ def test_a_real_file_from_end_to_end(tmp_path, capsys):
     out = tmp_path / "out"
     request = f"fit {tmp_path / 'cells.fcs'} --components 6 --cells-per-sample 2000 --no-rare --out {out}"
     assert main(request.split()) == 0
-    assert "65,016 cells (3 saturated ones" in " ".join(capsys.readouterr().out.split())
+    assert "65,016 cells (3 saturated ones" in told.out
     back = cytometry.read(out / "cells.labelled.fcs")
     assert len(back.X) == 65_016 and back.X[:, :16].tobytes() == raw.X.tobytes()
     assert back.channels == (*raw.channels, "population", "probability", "component")

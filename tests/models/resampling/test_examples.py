@@ -19,12 +19,12 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "resampling"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
-def test_it_checks_itself(space, name, monkeypatch, capsys):
+def test_it_checks_itself(space, name, monkeypatch, told):
     if space == "threads" and name != "tracking":
         pytest.skip("the same code as on serial")
     monkeypatch.setattr(sys, "argv", [f"{name}.py", space])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    assert f"{name} on {space}" in capsys.readouterr().out
+    assert f"{name} on {space}" in told.out
 
 
 QUICK = "experiment --space serial --quick --runs 2 --out".split()
@@ -44,7 +44,7 @@ def cells_of(folder):
     return json.loads((folder / "study.json").read_text())["cells"]
 
 
-def test_the_study(studied, capsys):
+def test_the_study(studied, told):
     """Stored results are not computed again: only the figures are added."""
     assert not list(studied.glob("figure*"))
     cells = cells_of(studied)
@@ -55,13 +55,13 @@ def test_the_study(studied, capsys):
     }
     pytest.importorskip("matplotlib")
     assert main([*QUICK, str(studied)]) == 0
-    out = capsys.readouterr().out
+    out = told.out
     assert "fastest, cpu:" in out and "fastest, both:" in out
     assert len(list(studied.glob("figure*.png"))) == 6
     assert cells_of(studied) == cells
 
 
-def test_figures_of_two_machines(studied, tmp_path, capsys):
+def test_figures_of_two_machines(studied, tmp_path, told):
     """The studies were run elsewhere, one of them on a GPU."""
     pytest.importorskip("matplotlib")
     cells = cells_of(studied)
@@ -73,7 +73,7 @@ def test_figures_of_two_machines(studied, tmp_path, capsys):
         f"figure6-decisions-{kind}.png" for kind in ("cpu", "cuda", "both")
     }
     assert len(list(tmp_path.glob("figure*.png"))) == 11 and len(cells_of(tmp_path)) == 2 * len(cells)
-    assert "fastest, both: multinomial, cuda in 9 of 9 cells" in capsys.readouterr().out
+    assert "fastest, both: multinomial, cuda in 9 of 9 cells" in told.out
     assert main(["figures", str(tmp_path / "none.json"), "--out", str(tmp_path)]) == 2
 
 

@@ -53,7 +53,7 @@ def test_events_until_the_end_of_a_record():
     assert_array_equal(runs.censored, [False, True])
 
 
-def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
+def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS | {"open": EVENTS["user"] == 2}).to_csv(tmp_path / "events.csv", index=False)
     options = {"time": "time", "run": "user"}
@@ -68,7 +68,7 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, capsys):
     command = f"fit {tmp_path}/events.csv --orders 1 --time time".split()
     assert main([*command, *"--run user --censored nosuch --end 70".split()]) == 2
     assert main([*command, *"--run user --censored open --end 70 --space serial".split()]) == 0
-    assert "n_censored=1" in capsys.readouterr().out
+    assert "n_censored=1" in told.out
 
 
 def test_a_misspelt_column_of_runs_is_refused(tmp_path, capsys):
@@ -236,7 +236,7 @@ def test_models_come_back(tmp_path):
         assert_array_equal(getattr(again, name), getattr(MODEL, name))
 
 
-def test_command_line(tmp_path, capsys):
+def test_command_line(tmp_path, told):
     """Write, simulate, fit and describe a process."""
     TransientMAP([0.6, 0.4], [1, 2], [5.0, 1.0], [[0.5, 0.3], [0.2, 0.6]]).save(tmp_path / "truth.json")
     runs, model = str(tmp_path / "runs.npz"), str(tmp_path / "model.json")
@@ -246,7 +246,7 @@ def test_command_line(tmp_path, capsys):
     assert main(f"fit {runs} --total 2 --starts 1 --renewal --space serial".split()) == 0
     assert main(f"fit {runs} --total 2 --starts 1 --criterion cross_validated --space serial".split()) == 0
     assert main(f"describe {runs} --model {model} --space serial".split()) == 0
-    out = capsys.readouterr().out
+    out = told.out
     for words in (
         "n_runs=400",
         "log-likelihood",
@@ -260,25 +260,25 @@ def test_command_line(tmp_path, capsys):
         assert words in out
     assert TransientMAP.load(model).orders.tolist() == [1, 2]
     assert main(["describe", str(tmp_path / "none.npz")]) == 2
-    assert "there is no file" in " ".join(capsys.readouterr().err.split())
+    assert "there is no file" in told.err
 
 
-def test_outputs_are_checked_first(tmp_path, capsys):
+def test_outputs_are_checked_first(tmp_path, told):
     """The check precedes the search for the input file, which does not exist."""
     assert main(f"fit none.npz --orders 1 --out {tmp_path}/no/a.json".split()) == 2
-    assert "--out is" in capsys.readouterr().err
+    assert "--out is" in told.err
     assert main(f"simulate none.json --runs 3 --out {tmp_path}/a.txt".split()) == 2
-    assert "a.txt; a name that ends in .npz is wanted" in " ".join(capsys.readouterr().err.split())
+    assert "a.txt; a name that ends in .npz is wanted" in told.err
     pytest.importorskip("matplotlib")
     assert main("fit none.npz --orders 1 --plot a.xyz".split()) == 2
-    assert "--plot is a.xyz; a name that ends in one of" in capsys.readouterr().err
+    assert "--plot is a.xyz; a name that ends in one of" in told.err
 
 
-def test_what_is_missing_is_named_with_its_extra(monkeypatch, capsys):
+def test_what_is_missing_is_named_with_its_extra(monkeypatch, told):
     # an import then fails as if the package were not installed
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert main("fit none.npz --orders 1 --plot a.png".split()) == 2
-    assert 'pip install ".[plot]"' in " ".join(capsys.readouterr().err.split())
+    assert 'pip install ".[plot]"' in told.err
 
 
 def test_figures(tmp_path):
@@ -293,7 +293,7 @@ def test_figures(tmp_path):
     assert np.isnan(figures.empirical_correlation(Runs([1.0, 2.0], [1, 1]), 1))
 
 
-def test_a_column_of_gaps_alone(tmp_path, capsys):
+def test_a_column_of_gaps_alone(tmp_path, told):
     """The column is one run in the order of the file, or each gap is a run; without an option it is refused,
     and the error names both."""
     pytest.importorskip("pandas")
@@ -307,15 +307,15 @@ def test_a_column_of_gaps_alone(tmp_path, capsys):
         read(path, time="gap", alone=True)
     for how, shown in (("--one-run", "n_runs=1"), ("--alone", "n_runs=3")):
         assert main(f"fit {path} --orders 1 {how} --space serial".split()) == 0
-        assert shown in capsys.readouterr().out
+        assert shown in told.out
 
 
-def test_orders_are_counted_before_they_are_fitted(tmp_path, capsys):
+def test_orders_are_counted_before_they_are_fitted(tmp_path, told):
     pytest.importorskip("pandas")
     path = tmp_path / "runs.csv"
     path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
     assert main(["fit", str(path), "--total", "100"]) == 2
-    assert "fewer max_branches (--max-branches)" in capsys.readouterr().err
+    assert "fewer max_branches (--max-branches)" in told.err
     words = f"fit {path} --total 5 --max-branches 2 --starts 1 --space serial".split()
     assert main(words) == 0
-    assert "3 ways to share 5 stages" in capsys.readouterr().out
+    assert "3 ways to share 5 stages" in told.out

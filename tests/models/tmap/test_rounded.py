@@ -11,6 +11,7 @@ from portable.models.tmap import (
     Runs,
     TransientMAP,
     best_renewal,
+    from_frame,
     goodness_of_fit,
     select_orders,
     standard_errors,
@@ -19,6 +20,7 @@ from portable.models.tmap.em import EM
 from portable.models.tmap.packed import fill_table, new_table, part_of
 
 from .problems import random_model
+from .reference import expm
 
 TRUTH = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
 
@@ -54,7 +56,7 @@ def test_the_table(space, resolution):
     wanted, means = chances(model, x[x > 0.0] if resolution < 1e-3 else x, 0.5 * resolution)
     packed = part_of(Runs.from_gaps(x, resolution=resolution)).packed(space, np.float64, 1.0)
     table = new_table(packed.distinct, 1, 3, np.float64, packed.space)
-    fill_table(packed.half, pk.copy_of(model.rows()[None], space), packed.distinct, table)
+    fill_table(pk.copy_of(model.rows()[None], space), packed.distinct, table)
     table = table.to_numpy()[0, :, :, -len(wanted) :]
     assert_allclose(table[0].T, np.log(wanted), rtol=1e-8, atol=1e-8)
     assert_allclose(table[1].T, means, rtol=1e-7)
@@ -80,6 +82,43 @@ def test_likelihood_by_enumeration(space):
     (sums,) = EM(runs, model.orders, 1, np.float64, space).expectation([model])
     assert sums.loglik == pytest.approx(wanted, rel=1e-10)
     assert_allclose(model.branch_probabilities(runs, space=space).sum(axis=0), sums.visits, rtol=1e-9)
+
+
+def test_gaps_between_two_limits(space):
+    """The factor of a gap in [a, b] is (-D0)^-1 (exp(D0 a) - exp(D0 b)) D1, by NumPy; a table with a column
+    of upper limits, parts of the runs, and EM give the same."""
+    model, plain, random = random_model(4, [1, 2]), TRUTH.simulate(12, seed=2), np.random.default_rng(3)
+    low = plain.values * random.choice([0.0, 0.4, 0.9], plain.n_gaps)
+    high, censored = plain.values + random.exponential(1.0, plain.n_gaps), np.arange(12) % 3 == 0
+    opened = np.zeros(plain.n_gaps, bool)
+    opened[np.cumsum(plain.lengths)[censored] - 1] = True
+    names = np.repeat(np.arange(12), plain.lengths)
+    table = {"run": names, "gap": low, "upper": np.where(opened, np.inf, high)}
+    runs, (d0, d1, d, _) = from_frame(table, upper="upper"), model.matrices()
+    wanted, row = [], d
+    for k, name in enumerate(names):
+        row = model.matrices()[3] if k == 0 or names[k - 1] != name else row @ d1
+        a, b = (expm(d0 * x[k]) for x in (low, high))
+        row = row @ (a if opened[k] else np.linalg.solve(-d0, a - b))
+        if k + 1 == len(names) or names[k + 1] != name:
+            wanted.append(np.log(row.sum() if opened[k] else row @ d))
+    wanted = np.array(wanted)
+    assert model.log_likelihood(runs, space=space) == pytest.approx(wanted.sum(), rel=1e-10)
+    some = runs.subset([7, 2, 9])
+    assert model.log_likelihood(some, space=space) == pytest.approx(wanted[[7, 2, 9]].sum(), rel=1e-10)
+    _, info = fit(runs, orders=[1, 2], start=model, max_iter=9, space=space)
+    assert info.history[0] == pytest.approx(wanted.sum(), rel=1e-10) and np.diff(info.history).min() > -1e-9
+    single = from_frame(table, upper="upper", alone=True)
+    assert single.n_censored == censored.sum() and single.n_runs == plain.n_gaps
+    for change, words in (
+        ({"upper": low}, r"upper\[0\] is .*a higher limit is wanted"),
+        ({"upper": np.full(plain.n_gaps, np.inf)}, "only the last gap of a run is open"),
+    ):
+        with pytest.raises(pk.InputError, match=words):
+            from_frame(table | change, upper="upper")
+    for widths, words in ((0.0 * low, r"resolution\[0\] is 0; a width above 0"), ([1.0], "1 entries for")):
+        with pytest.raises(pk.PortableError, match=words):
+            Runs(low, plain.lengths, resolution=widths)
 
 
 def test_parameters_behind_coarse_rounding():
