@@ -14,7 +14,7 @@ import sys
 
 import portable as pk
 from portable.errors import InputError, SpaceError
-from portable.roofline import comparisons, figure, files, reports, versus
+from portable.roofline import comparisons, figure, files, reports, compare_programs
 from portable.roofline.options import parser
 from portable.roofline.scoreboard.command import run_scoreboard
 
@@ -31,7 +31,7 @@ ON_A_SPACE = {
     "compare": comparisons.compare_sides,
     "validate": comparisons.run_validate,
     "scoreboard": run_scoreboard,
-    "versus": versus.run_versus,
+    "versus": compare_programs.run_versus,
 }
 
 

@@ -49,7 +49,7 @@ from portable.roofline import compiled
 from portable.roofline.attainable import atomics, moving
 from portable.roofline.cause import HALF, REFUTED, WORTH, Cause, extent_of, rows_of
 from portable.roofline.counting import WARP
-from portable.roofline.mix import lanes_and_type
+from portable.roofline.operation_mix import lanes_and_type
 from portable.roofline.touched import SIZES, accesses
 from portable.roofline.units import scaled
 

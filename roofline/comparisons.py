@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from portable.errors import InputError
-from portable.roofline import against, ceiling, compare, listed, machine, process, revision
+from portable.roofline import compare_revisions, ceiling, compare, case_list, machine, process, revision
 from portable.roofline.grid import as_dict
 from portable.roofline.printing import (
     as_json,
@@ -37,14 +37,14 @@ def show_ceilings(options, space):
 
 
 def compare_sides(options, space):
-    listed.check_checkout("compare")
+    case_list.check_checkout("compare")
     if options.against is not None:
         return _compare_against(options, space)
     if options.minutes:
         raise InputError("--minutes is for --against; peers take --rounds.")
     facts = machine.facts(space)
     warn_if_busy(facts)
-    case = listed.load(options.case)
+    case = case_list.load(options.case)
     if hasattr(case, "command"):
         return case.command(options, space, facts)
     if options.only or options.record:
@@ -87,9 +87,9 @@ def _compare_against(options, space):
     other = revision.find(options.against, options.case)
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     warn_if_busy(facts)
-    outcome, failure, interrupted = against.Outcome(options.against), None, False
+    outcome, failure, interrupted = compare_revisions.Outcome(options.against), None, False
     with revision.unpacked(other) as tree, progress("preparing") as show:
-        shared = {"file": listed.file(options.case), "programs": str(tree / "docs" / "examples")}
+        shared = {"file": case_list.file(options.case), "programs": str(tree / "docs" / "examples")}
         start = functools.partial(
             process.sitting,
             [("this revision", revision.HERE), (options.against, tree)],
@@ -97,10 +97,10 @@ def _compare_against(options, space):
             space=space,
             n=options.n,
             quick=options.quick,
-            **(shared if options.case in listed.OF_PROCESSES else {}),
+            **(shared if options.case in case_list.OF_PROCESSES else {}),
         )
         try:
-            against.run(start, outcome, 60.0 * minutes, lambda row: show(description=row.title))
+            compare_revisions.run(start, outcome, 60.0 * minutes, lambda row: show(description=row.title))
         except process.SideError as error:
             failure = str(error)
         except KeyboardInterrupt:
@@ -115,7 +115,7 @@ def _compare_against(options, space):
     print(f"{options.case} against {options.against}: {outcome.verdict}")
     told = {"case": options.case, "space": space, "this": this, "other": vars(other)} | outcome.as_dict()
     told |= {"limit_minutes": minutes, "failure": failure, "interrupted": interrupted}
-    kept = write_json(options, against.SCHEMA_VERSION, facts, schema="roofline-against", **told)
+    kept = write_json(options, compare_revisions.SCHEMA_VERSION, facts, schema="roofline-against", **told)
     return exit_code(interrupted, kept and outcome.passed and not failure)
 
 
@@ -125,7 +125,7 @@ def write_measured(options):
 
 
 def run_validate(options, space):
-    validate = listed.beside("truth.validate")
+    validate = case_list.beside("truth.validate")
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     warn_if_busy(facts)
     rates = functools.cache(lambda: validate.rates(space, options.quick))
@@ -150,7 +150,7 @@ def run_validate(options, space):
 
 
 def read_counters(options):
-    counters = listed.beside("truth.counters")
+    counters = case_list.beside("truth.counters")
     found = counters.rows()
     show_tables(counters.table(found))
     launches = [row.as_dict() for row in found]
@@ -159,7 +159,7 @@ def read_counters(options):
 
 def predict_scaleout(options):
     with progress("one process") as show:
-        cores, measure = options.cores or os.cpu_count(), listed.load("scaleout").tables
+        cores, measure = options.cores or os.cpu_count(), case_list.load("scaleout").tables
         found = measure(options.quick, cores, options.faster, lambda text: show(description=text))
     kept = write_json(options, 1, machine.facts("serial"), tables=as_dict(*found))
     show_tables(*found)

@@ -6,7 +6,7 @@ import portable as pk
 from portable.roofline.attainable import moving
 from portable.roofline.cause import HALF, WORTH, Cause, extent_of
 from portable.roofline.counting import WARP
-from portable.roofline.mix import FLOPS, STARTS, lanes_and_type
+from portable.roofline.operation_mix import FLOPS, STARTS, lanes_and_type
 from portable.roofline.units import scaled
 
 THIRD = 1 / 3  # the least share of the time

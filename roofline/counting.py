@@ -30,7 +30,7 @@ from portable.errors import InputError, LoweringError
 from portable.roofline.arguments import Data
 from portable.roofline.cost import disagreements
 from portable.roofline.counts import Counts
-from portable.roofline.mix import ARITHMETIC, executed_totals, ptx_mix, spilled
+from portable.roofline.operation_mix import ARITHMETIC, executed_totals, ptx_mix, spilled
 from portable.roofline.side import batch_seconds
 from portable.roofline.touched import (
     SIZES,

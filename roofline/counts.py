@@ -17,7 +17,7 @@ import numpy as np
 import portable as pk
 from portable.roofline.units import picked
 from portable.roofline.grid import grid
-from portable.roofline.mix import conversions, executed_totals
+from portable.roofline.operation_mix import conversions, executed_totals
 from portable.roofline.templates import rendered
 from portable.roofline.touched import SIZES, accesses
 

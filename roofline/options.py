@@ -3,7 +3,7 @@
 import argparse
 
 import portable as pk
-from portable.roofline import listed
+from portable.roofline import case_list
 
 COMMANDS = {
     "report": "time every method; print a table and write an offline page",
@@ -92,7 +92,7 @@ KINDS = {
     "?": {"nargs": "?"},
     "+": {"nargs": "+"},
     "...": {"nargs": argparse.REMAINDER},
-    "case": {"choices": listed.COMPARED, "metavar": "CASE"},
+    "case": {"choices": case_list.COMPARED, "metavar": "CASE"},
     "count": {"type": positive, "metavar": "N"},
     "number": {"type": positive_number, "metavar": "X"},
     "seed": {"type": int, "metavar": "N"},

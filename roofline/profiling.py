@@ -20,8 +20,8 @@ from portable.roofline.counting import in_a_graph, in_words
 from portable.roofline.counts import Counts
 from portable.roofline.grid import grid
 from portable.roofline.memory import high_water
-from portable.roofline.met import Counted, Met, region_now, regions, shapes_of
-from portable.roofline.past import Past, recalled, remembered
+from portable.roofline.launch_counts import Counted, Met, region_now, regions, shapes_of
+from portable.roofline.launch_arguments import Past, recalled, remembered
 from portable.roofline.templates import rendered
 from portable.roofline.timing import Samples
 from portable.roofline.units import scaled, spread

@@ -134,7 +134,8 @@ def collect(
     on_row : callable of str
         Called with a line on the result of each run.
     counts : mapping of (case name, method, source) to list of lists of Counts
-        Counts of a call's launches, event by event, where they are known (`portable.roofline.ahead`).
+        Counts of a call's launches, event by event, where they are known: see
+        `portable.roofline.parallel_counts`.
     """
     try:
         for done, (case, run) in enumerate(runs):

@@ -4,7 +4,17 @@ from pathlib import Path
 
 import portable as pk
 from portable.errors import InputError, printable
-from portable.roofline import ahead, ceiling, diff, documents, figure, files, html, listed, machine
+from portable.roofline import (
+    parallel_counts,
+    ceiling,
+    diff,
+    documents,
+    figure,
+    files,
+    html,
+    case_list,
+    machine,
+)
 from portable.roofline import reporting, rows, script, tables, target, timeline, verdicts
 from portable.roofline.grid import as_dict
 from portable.roofline.printing import (
@@ -151,13 +161,13 @@ def _prepared(options, space, folder, show):
             say(f"{space}: counting {total} methods, several at a time")
         show(description="counting", completed=n, total=total)
 
-    with ahead.processes(space, _cases(options), folder) as count:
+    with parallel_counts.processes(space, _cases(options), folder) as count:
         runs = _chosen(options, space, folder)
         return runs, count(((case, run.method, run.source) for case, run in runs), done)
 
 
 def _cases(options):
-    return listed.ALL if options.all else listed.REPORTED
+    return case_list.ALL if options.all else case_list.REPORTED
 
 
 def _chosen(options, space, folder):
@@ -165,7 +175,7 @@ def _chosen(options, space, folder):
     runs = [
         (case, run)
         for case in _cases(options)
-        for run in listed.load(case).prepare(space, folder, options.quick)
+        for run in case_list.load(case).prepare(space, folder, options.quick)
     ]
     found = [(case, run) for case, run in runs if (options.only or "").lower() in run.method.lower()]
     if not found:

@@ -16,8 +16,8 @@ from portable.roofline.contract import Work
 from portable.roofline.counting import size_of, static_arguments
 from portable.roofline.counts import mean
 from portable.roofline.host import Lines
-from portable.roofline.met import SIZES, Counted, group_of, kind_of
-from portable.roofline.past import spans
+from portable.roofline.launch_counts import SIZES, Counted, group_of, kind_of
+from portable.roofline.launch_arguments import spans
 from portable.roofline.profiling import SHORT, profile
 from portable.roofline.reasons import reasons_of
 from portable.roofline.reporting import Failure, Result
@@ -158,7 +158,7 @@ def _since(order, arrays):
     Parameters
     ----------
     order : list of kinds, a launch each
-    arrays : dict of kind to dict, as of `portable.roofline.past.spans`
+    arrays : dict of kind to dict, as of `portable.roofline.launch_arguments.spans`
     """
     places, found = {}, dict.fromkeys(arrays, 0)
     for k, kind in enumerate(order):

@@ -24,7 +24,7 @@ from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
 from .excitation import event_terms, row_of_params, slopes_of_several
 from .parameters import Background, check_positive, ParametersBase
-from .shared import Evaluation, shards_of
+from .sharded_sums import Evaluation, shards_of
 from .significance import triggering_test, TriggeringTest
 from .sums import METHODS, PairSums
 from .windows import choose, EVERYTHING, Windows

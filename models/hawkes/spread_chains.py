@@ -17,7 +17,7 @@ from . import chain_kernels as ck
 from .cells import Range
 from .chains import Chains, common_settings, first_memory
 from .likelihood import Likelihood
-from .shared import Piece
+from .sharded_sums import Piece
 
 
 class Request(NamedTuple):

@@ -29,7 +29,7 @@ from .checks import (
 )
 from .fitted import Fitted
 from .fitting import Fit, Given
-from .kept import Log
+from .em_store import Log
 from .moves import Move
 from .posterior import Posterior
 from .prior import Prior

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..shared.notebook_html import Shown
 from .blocks import Points
-from .climb import Climb
+from .em_run import Climb
 from .moves import Moves
 from .prior import exceeds, steps_of
 from .starts import Few, typical

@@ -16,7 +16,7 @@ from portable.errors import FiniteError, InputError
 
 from . import covariance
 from .blocks import Components, Points
-from .climb import Climb
+from .em_run import Climb
 from .prior import centred, joined, steps_of
 from .rows import on_host
 from .steps import HostSteps

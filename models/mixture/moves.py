@@ -24,8 +24,8 @@ from ..shared.launches import launch
 from ..shared.notebook_html import Shown
 from . import covariance, search_kernels
 from .blocks import Components
-from .climb import Climb
-from .kept import NOTHING
+from .em_run import Climb
+from .em_store import NOTHING
 from .prior import ascending, centred, exceeds, joined, pooled
 from .sweeps import by_tile
 

@@ -20,9 +20,9 @@ import portable as pk
 from portable.errors import FiniteError, InputError
 
 from ..shared.sharding import Shards
-from . import blame, row_kernels
+from . import nan_source, row_kernels
 from .filtered import Filtered, collect, joined
-from .running import Run, increments, log_likelihoods
+from .filter_run import Run, increments, log_likelihoods
 from .summaries import Summaries
 
 _MOST = 256  # largest number of shards of a bank
@@ -188,7 +188,7 @@ class Asked(NamedTuple):
     levels: np.ndarray
     moments: object
     n_moments: int
-    on_nan: blame.OnNan
+    on_nan: nan_source.OnNan
 
 
 def filtered(model, data, n, asked, *, first=0, progress=False):
@@ -255,7 +255,7 @@ def blamed(model, data, n, keys, row, first=0):
     number = None if data.single else first + row
     if model.takes_rows(n):  # its random numbers do not depend on other rows
         data, keys, first, row = of_rows(data, data.params[[row]]), keys[[row]], first + row, 0
-    return blame.sentence(Run(model, data, n, keys, first=first), data, row, number)
+    return nan_source.sentence(Run(model, data, n, keys, first=first), data, row, number)
 
 
 def moved(model, space):

@@ -8,8 +8,8 @@ Arguments beyond those of `spreading`
 
 import portable as pk
 
-from .spreading import key
-from .weighing import fixed, ordered, real, scale, scaled, tile_of
+from .ancestor_kernels import key
+from .weight_kernels import fixed, ordered, real, scale, scaled, tile_of
 
 SEGMENT = 32  # particles that Megopolis shifts together: a warp
 

@@ -21,7 +21,7 @@ from ..shared.annotations import Array, ClientLike, NumberOrArray, Real, Spaces,
 from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_number, check_seed
 from ..shared.cluster import connected
 from ..shared.sharding import here, spaces_of
-from . import banks, blame, launches, row_kernels
+from . import banks, nan_source, launches, row_kernels
 from .arguments import (
     FUNCTIONS,
     Data,
@@ -174,7 +174,7 @@ class ParticleFilter:
         variances: bool = False,
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
-        on_nan: blame.OnNan = "die",
+        on_nan: nan_source.OnNan = "die",
         progress: bool = False,
         client: ClientLike = None,
     ) -> Filtered:
@@ -227,7 +227,7 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
-        check_choice(on_nan, "on_nan", blame.ON_NAN)
+        check_choice(on_nan, "on_nan", nan_source.ON_NAN)
         if check_flag(keep, "keep") and self.in_place:
             raise InputError(
                 "keep is True, but in_place keeps no states of earlier steps; one of them is wanted"
@@ -247,7 +247,7 @@ class ParticleFilter:
         n_bad = int((np.atleast_1d(found.nan_steps) >= 0).sum())
         if n_bad:
             warnings.warn(
-                blame.counted(n_bad, len(data.params), found.nan_from), RuntimeWarning, stacklevel=2
+                nan_source.counted(n_bad, len(data.params), found.nan_from), RuntimeWarning, stacklevel=2
             )
         return found
 
@@ -259,7 +259,7 @@ class ParticleFilter:
         params: Params | None = None,
         inputs: npt.ArrayLike | None = None,
         seed: Whole = 0,
-        on_nan: blame.OnNan = "die",
+        on_nan: nan_source.OnNan = "die",
         client: ClientLike = None,
     ) -> NumberOrArray:
         """Estimate log p(y) only: `run(...).log_likelihood`, without copying anything else to the host.
@@ -280,7 +280,7 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
-        check_choice(on_nan, "on_nan", blame.ON_NAN)
+        check_choice(on_nan, "on_nan", nan_source.ON_NAN)
         keys = np.full((len(data.params), 1), seed, np.uint64)
         with connected(client) as client, pk.use(here(client, self.spaces)):
             shards = banks.shared(banks.Problem(self, data, None, n, client, self.spaces), len(data.params))
@@ -290,7 +290,7 @@ class ParticleFilter:
                 said = banks.blamed(self, data, n, keys, int(bad[0]))
                 if on_nan == "raise":
                     raise FiniteError(said)
-                warnings.warn(blame.counted(len(bad), len(found), said), RuntimeWarning, stacklevel=2)
+                warnings.warn(nan_source.counted(len(bad), len(found), said), RuntimeWarning, stacklevel=2)
                 found[bad] = -np.inf
         return float(found[0]) if data.single else found
 
@@ -305,7 +305,7 @@ class ParticleFilter:
         variances: bool = False,
         quantiles: Sequence[float] | Array = (),
         moments: ModelFunction | None = None,
-        on_nan: blame.OnNan = "die",
+        on_nan: nan_source.OnNan = "die",
     ) -> Online:
         """Make a filter that takes one observation at a time: `portable.models.resampling.Online`.
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import portable as pk
 
-from .spreading import LOW, key
-from .weighing import (
+from .ancestor_kernels import LOW, key
+from .weight_kernels import (
     IN_FLIGHT,
     RELATIVE,
     fixed,

@@ -18,8 +18,8 @@ from ..shared.arrays import host_array, reached
 from ..shared.checks import check_count
 from ..shared.launches import launch
 from ..shared.notebook_html import Shown
-from . import filter_kernels, launches, weighing
-from .blame import undefined
+from . import filter_kernels, launches, weight_kernels
+from .nan_source import undefined
 from .checks import MOST
 from .schemes import Call
 from .weights import on
@@ -42,7 +42,7 @@ def collect(run, summaries, single, means, reason):
     extremes = run.extremes.to_numpy()
     nan_steps = undefined(extremes)
     bad = np.flatnonzero(nan_steps >= 0)
-    dead = ~np.isfinite(weighing.ordered_numpy(extremes[:, :, 0]))
+    dead = ~np.isfinite(weight_kernels.ordered_numpy(extremes[:, :, 0]))
     died = np.where(dead.any(axis=0), dead.argmax(axis=0), -1)
     after = np.maximum.accumulate(dead, axis=0)
     evidence = run.evidence.to_numpy()

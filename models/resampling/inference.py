@@ -34,10 +34,10 @@ from ..shared.launches import launch
 from ..shared.sharding import Shards
 from . import banks, smoothing_kernels
 from .banks import Rows, by_rows
-from .blame import named
+from .nan_source import named
 from .posterior import Posterior
 from .row_kernels import MOST
-from .running import ROW_TEAM
+from .filter_run import ROW_TEAM
 from .sampling import Chained, Nans, Sampling, draw, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of

@@ -6,7 +6,7 @@ r is the row of a filter, k a draw, i a particle.
 
 import portable as pk
 
-from .weighing import ordered, part_of, tile_of
+from .weight_kernels import ordered, part_of, tile_of
 
 
 @pk.kernel

@@ -13,7 +13,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.launches import launch
-from . import chains, kernels, pairing, small_kernels, spreading, strata, weighing
+from . import chains, kernels, pairing, small_kernels, ancestor_kernels, strata, weight_kernels
 from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 
 _ONE_BY_ONE = 4096  # indices that divide a row's draws beyond the Poisson counts among them
@@ -21,30 +21,30 @@ _ONE_BY_ONE = 4096  # indices that divide a row's draws beyond the Poisson count
 
 def _spread(scheme, tables, draws, seed, step, ancestors):
     own = draws, seed, step, ancestors, tables.stretches
-    launch(tables.tiles, spreading.spread, *scheme, *tables.sizes, *tables.known, tables.sums, *own)
+    launch(tables.tiles, ancestor_kernels.spread, *scheme, *tables.sizes, *tables.known, tables.sums, *own)
     _fill_stretches(tables.stretches, ancestors)
 
 
 def _fill_stretches(stretches, ancestors):
-    n_stretches = ancestors.shape[1] // spreading.LONG
+    n_stretches = ancestors.shape[1] // ancestor_kernels.LONG
     if n_stretches:
-        policy = teams(ancestors.shape[0] * -(-n_stretches // spreading.GROUP), SWEEP_TEAM)
-        launch(policy, spreading.fill_stretches, n_stretches, stretches, ancestors)
+        policy = teams(ancestors.shape[0] * -(-n_stretches // ancestor_kernels.GROUP), SWEEP_TEAM)
+        launch(policy, ancestor_kernels.fill_stretches, n_stretches, stretches, ancestors)
 
 
 def systematic(tables, seed, step, ancestors):
-    _spread(spreading.SYSTEMATIC, tables, 0, seed, step, ancestors)
+    _spread(ancestor_kernels.SYSTEMATIC, tables, 0, seed, step, ancestors)
 
 
 def stratified(tables, seed, step, ancestors):
-    _spread(spreading.STRATIFIED, tables, 0, seed, step, ancestors)
+    _spread(ancestor_kernels.STRATIFIED, tables, 0, seed, step, ancestors)
 
 
 def multinomial(tables, seed, step, ancestors):
     wanted, records, before = tables.multinomial_draws
     launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
-    _spread(spreading.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
+    _spread(ancestor_kernels.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
 
 
 FROM_LOGS = systematic, stratified, multinomial  # schemes that accept RELATIVE log-weights too
@@ -55,11 +55,11 @@ def residual(tables, seed, step, ancestors):
     own = tables.sums, tables.n_ancestors, copies, residues
     launch(tables.tiles, strata.weigh_residues, *tables.sizes, *tables.known, *own)
     for sums in (copies, residues):
-        launch(tables.rows, weighing.add_up, sums)
+        launch(tables.rows, weight_kernels.add_up, sums)
     wanted, records, before = tables.multinomial_draws
     launch(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
-    _spread(spreading.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
+    _spread(ancestor_kernels.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
 
 
 def _draw_strata(wanted, records, before, seed, step):
@@ -77,7 +77,7 @@ def _draw_strata(wanted, records, before, seed, step):
         records,
         before,
     )
-    launch(row_policy(n_rows, n_tiles), weighing.add_up, before)
+    launch(row_policy(n_rows, n_tiles), weight_kernels.add_up, before)
     launch(tiles, strata.lay_strata, wanted, before, records)
 
 
@@ -91,8 +91,8 @@ def ssp(tables, seed, step, ancestors):
     sums = tables.offspring_sums
     sum_up(offspring, sums)
     own = offspring, tables.extremes, sums, 0, seed, step, ancestors, tables.stretches
-    scheme = *spreading.OFFSPRING, tables.tile_size, 0, pk.static(False)
-    launch(tables.tiles, spreading.spread, *scheme, *own)
+    scheme = *ancestor_kernels.OFFSPRING, tables.tile_size, 0, pk.static(False)
+    launch(tables.tiles, ancestor_kernels.spread, *scheme, *own)
     _fill_stretches(tables.stretches, ancestors)
 
 
@@ -101,7 +101,7 @@ def sum_up(counts, sums):
     all."""
     n_rows, n_tiles = sums.shape[0], sums.shape[1] - 1
     launch(teams(n_rows * n_tiles, TEAM), kernels.sum_tiles, tile_size(counts.shape[1]), counts, sums)
-    launch(row_policy(n_rows, n_tiles), weighing.add_up, sums)
+    launch(row_policy(n_rows, n_tiles), weight_kernels.add_up, sums)
 
 
 def metropolis(tables, seed, step, ancestors, n_steps, chain=chains.metropolis_chain):
@@ -135,14 +135,14 @@ def permute(ancestors, owner, permuted):
 _RECORDS = "records", lambda n, m: m // 4 + 1, np.uint64
 _ROW = small_kernels.spread_row
 OF_SHORT_ROWS = {
-    systematic: ((_ROW, *spreading.SYSTEMATIC), TEAM, None),
-    stratified: ((_ROW, *spreading.STRATIFIED), TEAM, None),
-    multinomial: ((_ROW, *spreading.MULTINOMIAL), TEAM, _RECORDS),
-    residual: ((_ROW, *spreading.RESIDUAL), TEAM, _RECORDS),
+    systematic: ((_ROW, *ancestor_kernels.SYSTEMATIC), TEAM, None),
+    stratified: ((_ROW, *ancestor_kernels.STRATIFIED), TEAM, None),
+    multinomial: ((_ROW, *ancestor_kernels.MULTINOMIAL), TEAM, _RECORDS),
+    residual: ((_ROW, *ancestor_kernels.RESIDUAL), TEAM, _RECORDS),
     ssp: ((small_kernels.meet_and_spread,), TEAM, ("offspring", lambda n, m: n, np.int64)),
     killing: ((small_kernels.kill_row,), 256, ("cumulative", lambda n, m: n, np.uint64)),
 }
-_LOG = {log: pk.static(log) for log in (weighing.WEIGHTS, weighing.LOGS)}
+_LOG = {log: pk.static(log) for log in (weight_kernels.WEIGHTS, weight_kernels.LOGS)}
 
 
 def short_rows(scheme, log, values, keys, ancestors, room):

@@ -17,11 +17,11 @@ from ..shared.checks import as_numbers, check_choice, check_count, check_seed
 from ..shared.files import read_npz, replacing
 from ..shared.store import list_differences, settings_as_json
 from .arguments import FUNCTIONS, Data, ModelFunction, Params
-from .blame import ON_NAN, OnNan, counted, undefined
+from .nan_source import ON_NAN, OnNan, counted, undefined
 from .filtered import picked
-from .running import Run
+from .filter_run import Run
 from .summaries import Summaries
-from .weighing import ordered_numpy
+from .weight_kernels import ordered_numpy
 from .weights import on
 
 ENDLESS = 2**31 - 1  # largest number of steps of a filter

@@ -19,8 +19,8 @@ Arguments beyond those of `spreading`
 
 import portable as pk
 
-from .spreading import key
-from .weighing import fixed, scale, split
+from .ancestor_kernels import key
+from .weight_kernels import fixed, scale, split
 
 SPAN, LANES = 16, 32
 

@@ -55,7 +55,7 @@ from ..shared.sharding import Shards
 from . import kernels
 from .arguments import ModelFunction, check_function, tried
 from .banks import by_rows, rows_of
-from .blame import named
+from .nan_source import named
 from .inference import Estimates
 from .posterior import Posterior
 from .row_kernels import MOST

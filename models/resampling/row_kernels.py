@@ -23,8 +23,8 @@ import math
 import portable as pk
 
 from .filter_kernels import Model, begin_particle, known, move, upper_squared, user_draw, verdict
-from .spreading import Row, below_systematic, key, one_start, parts_over
-from .weighing import WEIGHTS, fixed, order, ordered, real, relative, scale
+from .ancestor_kernels import Row, below_systematic, key, one_start, parts_over
+from .weight_kernels import WEIGHTS, fixed, order, ordered, real, relative, scale
 
 OWN = pk.uint64(1 << 31)  # first draw of a step that moves parameters; lower ones belong to the model
 MOST = 4096  # largest number of particles of a row that one team takes

@@ -22,7 +22,7 @@ from ..shared.sharding import here
 from ..shared.notebook_html import Shown
 from ..shared.store import Store
 from .banks import Problem
-from .blame import ON_NAN, OnNan
+from .nan_source import ON_NAN, OnNan
 from .posterior import Posterior
 from .priors import Prior, Priors
 from .walk import Points, random_of

@@ -18,7 +18,7 @@ from ..shared.launches import launch
 from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
-from .weighing import ordered_numpy
+from .weight_kernels import ordered_numpy
 from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
 
 # A draw that takes more proposals than this on average is refused: other schemes are faster by orders of

@@ -5,7 +5,7 @@ import math
 import portable as pk
 
 from .filter_kernels import user_draw
-from .spreading import key
+from .ancestor_kernels import key
 
 SEEN = 1 << 31  # offset of the draws of an observation from those of the state
 

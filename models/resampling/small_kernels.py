@@ -14,12 +14,12 @@ Arguments beyond those of `spreading`
 
 import portable as pk
 
-from . import spreading
+from . import ancestor_kernels
 from .chains import scan_range, survivor
 from .pairing import LANES, SPAN, meet_group
-from .spreading import BANKS, ITEMS, WINDOW, n_strata
+from .ancestor_kernels import BANKS, ITEMS, WINDOW, n_strata
 from .strata import TILE, draw_one, fill_tile, lay_tile, weigh_range
-from .weighing import MOST_BITS, extremes_of, order, scale, sum_of_range
+from .weight_kernels import MOST_BITS, extremes_of, order, scale, sum_of_range
 
 MOST = TILE  # particles and draws of a row: one tile of strata, and numbers q of MOST_BITS each
 FIRST, SECOND = MOST // SPAN, MOST // SPAN**2  # items that the first level of pairs leaves, and the second
@@ -68,12 +68,12 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
         whole, left = weigh_range(team, r, 0, n, row_scale, wanted, weight, w)
         wanted -= whole
         total = left
-    if below is spreading.below_multinomial:
+    if below is ancestor_kernels.below_multinomial:
         draw_all(team, r, wanted, seed, step, records)
     # a row has fewer draws than a stretch, so that no stretch is written: `ancestors` is passed in its place
-    spreading.spread_range(
+    ancestor_kernels.spread_range(
         team,
-        spreading.Scheme(begin_row, below, residues, offspring),
+        ancestor_kernels.Scheme(begin_row, below, residues, offspring),
         r,
         0,
         n,
@@ -121,9 +121,9 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
     team.barrier()
     meet_group(team, True, 2, r, 0, 1, second, whole, (next_items, next_parts), (items, parts), offspring[r])
     team.barrier()
-    spreading.spread_range(
+    ancestor_kernels.spread_range(
         team,
-        spreading.OFFSPRING,
+        ancestor_kernels.OFFSPRING,
         r,
         0,
         n,

@@ -23,7 +23,7 @@ from portable.errors import InputError
 
 from ..shared.checks import check_count, check_number, check_seed
 from ..shared.launches import launch
-from . import smoothing_kernels, weighing
+from . import smoothing_kernels, weight_kernels
 from .checks import MOST
 from .filtered import Filtered
 from .state_space import StateSpaceModel
@@ -94,7 +94,7 @@ def _cumulative(log_w):
     """Compute cumulative weights of all steps and rows, as whole numbers."""
     n_steps, n_rows, n = log_w.shape
     found, w = pk.empty(log_w.shape, np.uint64), pk.empty(log_w.shape)
-    bits = min(weighing.MOST_BITS, 62 - (n - 1).bit_length())
+    bits = min(weight_kernels.MOST_BITS, 62 - (n - 1).bit_length())
     policy, kernel = pk.TeamPolicy(n_steps * n_rows, SWEEP_TEAM), smoothing_kernels.accumulate_weights
     launch(policy, kernel, bits, log_w, unit_extremes(1), w, found)
     return found

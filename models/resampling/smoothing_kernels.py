@@ -11,8 +11,8 @@ import portable as pk
 
 from .chains import find, scan_range
 from .filter_kernels import gathered, known, user_draw
-from .spreading import key
-from .weighing import WEIGHTS, scale
+from .ancestor_kernels import key
+from .weight_kernels import WEIGHTS, scale
 
 
 @pk.function

@@ -17,8 +17,8 @@ import math
 
 import portable as pk
 
-from .spreading import FEW, LOW, key, n_strata, residue_bits
-from .weighing import fixed, real, scale, split, tile_of
+from .ancestor_kernels import FEW, LOW, key, n_strata, residue_bits
+from .weight_kernels import fixed, real, scale, split, tile_of
 
 TILE = 2048  # strata of a team
 RECORDS = TILE // 4

@@ -7,7 +7,7 @@ numbers q, in its last column.
 
 import portable as pk
 
-from .weighing import NAN, WEIGHTS, fixed, order, ordered, real, scale, tile_of
+from .weight_kernels import NAN, WEIGHTS, fixed, order, ordered, real, scale, tile_of
 
 LOWEST = -NAN - 1  # below the `order` of every number
 

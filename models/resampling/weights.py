@@ -15,7 +15,7 @@ from portable.errors import DTypeError, InputError
 from ..shared.annotations import ArrayLike, NumberOrArray, Real
 from ..shared.arrays import reached
 from ..shared.launches import launch
-from . import kernels, spreading, strata, weighing
+from . import kernels, ancestor_kernels, strata, weight_kernels
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
 
@@ -143,7 +143,7 @@ class Weights(RowsOrVector):
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
             raise InputError("one of weights and log_weights is wanted, and the other left out")
-        self.log = weighing.WEIGHTS if weights is not None else weighing.LOGS
+        self.log = weight_kernels.WEIGHTS if weights is not None else weight_kernels.LOGS
         self.name = "log_weights" if self.log else "weights"
         super().__init__(check_rows(log_weights if self.log else weights, self.name))
         self.n_rows, self.n = (1, *self.given.shape) if self.is_vector else self.given.shape
@@ -176,7 +176,7 @@ def _form(n_rows, n, n_ancestors, space):
         policies = [teams(n_rows * n_tiles, TEAM), teams(n_rows * n_tiles, SWEEP_TEAM)]
         policies += teams(n_rows * -(-n // sweep), SWEEP_TEAM), row_policy(n_rows, n_tiles)
     return (
-        min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length()),
+        min(weight_kernels.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length()),
         size,
         n_tiles,
         sweep,
@@ -191,14 +191,14 @@ class Tables:
     ----------
     values : View, shape (n_rows, n)
     log : int
-        WEIGHTS or LOGS of `portable.models.resampling.weighing`.
+        WEIGHTS or LOGS of `portable.models.resampling.weight_kernels`.
     n_ancestors : int
     room : function (name, shape, dtype) -> View
         Source of scratch: `new` arrays, or ROOM if nothing outlives the call.
 
     Attributes
     ----------
-    extremes, sums, stretches : Views, see `portable.models.resampling.weighing` and `.spreading`
+    extremes, sums, stretches : Views, see `portable.models.resampling.weight_kernels` and `.ancestor_kernels`
     bits : int
     tile_size, n_tiles, sweep : int
     """
@@ -211,7 +211,9 @@ class Tables:
         self.tiles, self.wide_tiles, self.sweeps, self.rows = form[4:]
         self.extremes = room("extremes", (self.n_rows, 3), np.int64)
         self.sums = room("sums", (self.n_rows, self.n_tiles + 1), np.uint64)
-        self.stretches = room("stretches", (self.n_rows, max(1, n_ancestors // spreading.LONG)), np.int64)
+        self.stretches = room(
+            "stretches", (self.n_rows, max(1, n_ancestors // ancestor_kernels.LONG)), np.int64
+        )
 
     @property
     def sizes(self):
@@ -229,13 +231,13 @@ class Tables:
         return self.n_rows, self.n_ancestors
 
     def find_extremes(self):
-        launch(self.rows, weighing.begin, self.extremes, self.stretches)
-        launch(self.sweeps, weighing.find_extremes, self.sweep, self.values, self.extremes)
+        launch(self.rows, weight_kernels.begin, self.extremes, self.stretches)
+        launch(self.sweeps, weight_kernels.find_extremes, self.sweep, self.values, self.extremes)
 
     def add_up(self):
         """Add up q_i by tiles."""
-        launch(self.wide_tiles, weighing.weigh_tiles, *self.sizes, *self.known, self.sums)
-        launch(self.rows, weighing.add_up, self.sums)
+        launch(self.wide_tiles, weight_kernels.weigh_tiles, *self.sizes, *self.known, self.sums)
+        launch(self.rows, weight_kernels.add_up, self.sums)
 
     @functools.cached_property
     def multinomial_draws(self):
@@ -285,14 +287,16 @@ class Tables:
 
     def range(self):
         """Return (largest, smallest) of each row, float64 on the host; waits for the space."""
-        return weighing.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
+        return weight_kernels.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
 
     def is_usable(self, log):
         """Return True if there is a single row and it is certainly usable; waits for the space."""
         numbers = self.extremes.to_numpy()
         largest, smallest, _ = numbers[0].tolist()
-        lowest = weighing.LOWEST if log else 0
-        return len(numbers) == 1 and lowest < largest < weighing.INFINITE and (bool(log) or smallest >= 0)
+        lowest = weight_kernels.LOWEST if log else 0
+        return (
+            len(numbers) == 1 and lowest < largest < weight_kernels.INFINITE and (bool(log) or smallest >= 0)
+        )
 
     def check(self, weights, degenerate_allowed=False):
         """Raise an error if the weights are unusable; waits for the space. Return the largest of each row."""

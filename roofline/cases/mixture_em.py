@@ -24,7 +24,7 @@ from portable.models.mixture.steps import FullSteps
 from portable.roofline.cases import common
 from portable.roofline.ceiling import ceilings
 from portable.roofline.contract import Contender
-from portable.roofline.mix import executed_totals
+from portable.roofline.operation_mix import executed_totals
 from portable.roofline.units import scaled
 
 P = 14  # coordinates

@@ -14,7 +14,7 @@ import numpy as np
 import portable as pk
 from portable.models import resampling
 from portable.models.resampling import launches
-from portable.models.resampling.running import Run
+from portable.models.resampling.filter_run import Run
 from portable.models.resampling.weights import Tables
 from portable.roofline.cases import common, filters
 from portable.roofline.contract import Contender, Duel

@@ -2,8 +2,8 @@
 records.
 
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its 95 % interval is that of
-`portable.roofline.against.interval`: sittings (processes) are drawn with replacement, then rounds within
-each. A row whose median is below the record's limit is timed again, with twice as many rounds, in another
+`portable.roofline.compare_revisions.interval`: sittings (processes) are drawn with replacement, then rounds
+within each. A row whose median is below the record's limit is timed again, with twice as many rounds, in another
 process, while there is time: only a row that stays below in several processes is slower. For a record, a row
 with a wide interval is timed again too, because later runs are compared with its median.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from portable.roofline import against
+from portable.roofline import compare_revisions
 from portable.roofline.grid import grid
 from portable.roofline.process import Worker
 from portable.roofline.revision import HERE
@@ -67,7 +67,7 @@ class Row:
     seconds: float = 0.0  # that its sittings took
 
     def add(self, told: dict[str, Any]) -> None:
-        """Add the result of a sitting: see `portable.roofline.scoreboard.sitting`."""
+        """Add the result of a sitting: see `portable.roofline.scoreboard.timing_process`."""
         self.seconds += told["seconds"]
         self.title, self.ours = told.get("title", self.title), told.get("ours", self.ours)
         self.absent, self.problem = told.get("absent"), told.get("problem")
@@ -76,9 +76,11 @@ class Row:
             self.sittings.append(list(zip(told["ours_seconds"], told["peer_seconds"], strict=True)))
 
     @property
-    def interval(self) -> against.Interval:
+    def interval(self) -> compare_revisions.Interval:
         """Return the interval of the peer's time over ours."""
-        return against.interval([[peer / ours for ours, peer in sitting] for sitting in self.sittings])
+        return compare_revisions.interval(
+            [[peer / ours for ours, peer in sitting] for sitting in self.sittings]
+        )
 
     def samples(self, side: int) -> Samples:
         """Return the seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
@@ -97,7 +99,9 @@ class Row:
             return NO_PEER
         if not self.sittings:
             return LATE
-        if self.record is None or against.work(self.record["title"]) != against.work(self.title):
+        if self.record is None or compare_revisions.work(self.record["title"]) != compare_revisions.work(
+            self.title
+        ):
             return NO_RECORD
         if self.record["identity"] != self.identity:
             return PEER_CHANGED
@@ -110,7 +114,9 @@ class Row:
 
     def again(self, recorded: bool) -> bool:
         """Return True if another process may clarify a row: it seems slower, or is `recorded` and varies."""
-        seems = self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > against.WIDE
+        seems = (
+            self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > compare_revisions.WIDE
+        )
         return seems and len(self.sittings) < SITTINGS
 
     def as_record(self, space: str, facts: dict[str, Any], commit: str) -> dict[str, Any]:
@@ -119,7 +125,7 @@ class Row:
         return {
             "name": self.headline.name,
             "space": space,
-            "title": against.work(self.title),
+            "title": compare_revisions.work(self.title),
             **picked(self, "ours peer identity"),
             "ours_seconds": three[0],
             "peer_seconds": three[1],
@@ -248,7 +254,7 @@ def sitting_of(
     Parameters
     ----------
     space, names, rounds
-        As in `portable.roofline.scoreboard.sitting.serve`.
+        As in `portable.roofline.scoreboard.timing_process.serve`.
     seconds : float
         The process and its children are ended after this time.
     heard : callable of dict
@@ -256,7 +262,7 @@ def sitting_of(
     """
     asked = json.dumps({"space": space, "names": names, "rounds": rounds})
     late, left = threading.Event(), list(names)
-    worker = Worker(["-m", "portable.roofline.scoreboard.sitting", asked], HERE, **PASSIVE)
+    worker = Worker(["-m", "portable.roofline.scoreboard.timing_process", asked], HERE, **PASSIVE)
 
     def end():
         late.set()

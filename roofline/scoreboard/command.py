@@ -7,7 +7,7 @@ from typing import Any
 
 import portable as pk
 from portable.errors import InputError
-from portable.roofline import files, listed, machine, revision, scoreboard
+from portable.roofline import files, case_list, machine, revision, scoreboard
 from portable.roofline.printing import exit_code, say, show_tables, warn_if_busy, write_file, write_json
 from portable.roofline.scoreboard import headlines, records
 
@@ -29,7 +29,7 @@ def run_scoreboard(options: Any, space: str) -> int:
         A record is damaged or about another kind of machine, no headline has a requested name, the space is
         an interpreter, or the checkout to be recorded has no commit.
     """
-    listed.check_checkout("scoreboard")
+    case_list.check_checkout("scoreboard")
     found = _chosen(options.only, space)
     facts = machine.facts(space)
     kind, on = records.kind(facts), _space(space)

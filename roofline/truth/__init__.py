@@ -8,7 +8,15 @@ Sizes and data are drawn when a pair is made, so that no rule can be fitted to t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from portable.roofline.truth import arithmetic, before, last, later, machine, pairs, programs
+from portable.roofline.truth import (
+    arithmetic,
+    first_holdout,
+    current_holdout,
+    second_holdout,
+    machine,
+    pairs,
+    programs,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ def corpus():
     """Return all pairs, in the order in which they are reported: a list of functions with `causes`."""
     every = [
         make
-        for module in (pairs, arithmetic, machine, later, before, last, programs)
+        for module in (pairs, arithmetic, machine, second_holdout, first_holdout, current_holdout, programs)
         for make in vars(module).values()
         if hasattr(make, "causes") and make.__module__ == module.__name__
     ]

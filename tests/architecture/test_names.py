@@ -117,7 +117,7 @@ def test_a_program_keeps_its_own_models_and_roofline(place, stranger, request):
 
 
 def test_an_installed_package_times_its_methods_and_compares_nothing(wheel, tmp_path):
-    load = "from portable.roofline import listed; print(*map(listed.load, listed.REPORTED))"
+    load = "from portable.roofline import case_list; print(*map(case_list.load, case_list.REPORTED))"
     done = run(wheel, tmp_path, "-c", load)
     assert done.returncode == 0 and done.stdout.count("portable.roofline.cases.") == 3, done.stderr
     for command in ("compare hawkes", "scoreboard", "validate", "report --all"):

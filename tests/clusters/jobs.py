@@ -12,7 +12,7 @@ from numpy.random import default_rng
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
-from portable.models.hawkes import shared
+from portable.models.hawkes import sharded_sums
 from portable.models.mixture import blocks
 from portable.models.tmap import packed
 
@@ -28,7 +28,7 @@ def small_shards(monkeypatch):
     """Make shards small enough for tests."""
     monkeypatch.setattr(blocks, "_LEAST", 256)
     monkeypatch.setattr(packed, "SHARD", 512)
-    monkeypatch.setattr(shared, "BLOCK", 64)
+    monkeypatch.setattr(sharded_sums, "BLOCK", 64)
 
 
 def points(n=2500):

@@ -44,10 +44,10 @@ from portable.models.resampling import (
     simulation_kernels,
     smoothing_kernels,
     small_kernels,
-    spreading,
+    ancestor_kernels,
     strata,
     summary_kernels,
-    weighing,
+    weight_kernels,
 )
 from portable.models.resampling import kernels as resampling_kernels
 from portable.models.tmap import kernels as tmap_kernels
@@ -370,10 +370,10 @@ RESAMPLING = [
     resampling_kernels,
     row_kernels,
     small_kernels,
-    spreading,
+    ancestor_kernels,
     strata,
     summary_kernels,
-    weighing,
+    weight_kernels,
 ]
 MODELS = {
     "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),

@@ -13,9 +13,9 @@ from numpy.random import default_rng
 
 from portable.errors import InputError
 from portable.roofline import __main__ as cli
-from portable.roofline import against, process, revision, side
+from portable.roofline import compare_revisions, process, revision, side
 from portable.roofline.cases import start
-from portable.roofline.against import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
+from portable.roofline.compare_revisions import IS_SLOWER, NOT_SLOWER, UNDECIDED, Outcome, Row
 
 
 def ratios(random, n_sittings, n_rounds, centre=1.0, between=0.0, within=0.01):
@@ -32,23 +32,23 @@ def test_intervals_hold_the_median_as_often_as_they_say(between, within):
     """At least 182 of 200 intervals of 95 % contain the median: fewer occur by chance once in 100. Intervals
     from rounds only would contain it in 40 % of cases with the second parameters."""
     random = default_rng(1)
-    found = [against.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
+    found = [compare_revisions.interval(ratios(random, 10, 8, 1.3, between, within)) for _ in range(200)]
     assert sum(i.lower <= 1.3 <= i.upper for i in found) >= 182
 
 
 def test_an_interval_gets_narrower_with_more_rounds_and_more_sittings():
     random = default_rng(2)
     few, rounds, sittings = (
-        against.interval(ratios(random, *shape, between=0.05, within=0.2)).width
+        compare_revisions.interval(ratios(random, *shape, between=0.05, within=0.2)).width
         for shape in ((5, 4), (5, 80), (80, 4))
     )
     assert sittings < rounds < few
 
 
 def test_sittings_of_different_lengths():
-    found = against.interval([[1.0], [1.0, 1.2, 1.1], [0.9, 1.0]])
+    found = compare_revisions.interval([[1.0], [1.0, 1.2, 1.1], [0.9, 1.0]])
     assert found.median == 1.0 and 0.9 <= found.lower <= 1.0 <= found.upper <= 1.2
-    alone = against.interval([[2.0]])
+    alone = compare_revisions.interval([[2.0]])
     assert alone.median == 2.0 and np.isnan(alone.width)  # a single round has no interval
 
 
@@ -106,7 +106,7 @@ class Sides:
 
     def run(self, limit=600.0):
         outcome = Outcome("REV")
-        against.run(self.start, outcome, limit, clock=lambda: self.now)
+        compare_revisions.run(self.start, outcome, limit, clock=lambda: self.now)
         return outcome
 
 
@@ -138,13 +138,13 @@ def test_the_sides_take_turns_and_either_goes_first():
     (row,) = sides.run().rows
     samples = [which for which, _, calls in sides.log if calls == row.calls]
     assert samples[4:12] == [0, 1, 1, 0, 0, 1, 1, 0]  # after compilation and calibration
-    assert row.calls == 1 and len(row.sittings) == sides.starts == against.SITTINGS
+    assert row.calls == 1 and len(row.sittings) == sides.starts == compare_revisions.SITTINGS
 
 
 def test_both_sides_of_a_sample_make_as_many_calls():
     sides = Sides({"a": 1e-4}, {"a": 2e-5})
     (row,) = sides.run().rows
-    assert row.calls * 2e-5 >= against.MIN_SECONDS and row.interval.median == pytest.approx(5.0)
+    assert row.calls * 2e-5 >= compare_revisions.MIN_SECONDS and row.interval.median == pytest.approx(5.0)
     assert {calls for _, _, calls in sides.log[-4:]} == {row.calls}
 
 
@@ -152,7 +152,7 @@ def test_both_sides_of_a_sample_make_as_many_calls():
 def test_noise_does_not_hide_the_truth(factor, verdict):
     sides = Sides({"a": 0.06 * factor}, {"a": 0.06}, default_rng(3), between=0.01)
     outcome = sides.run()
-    assert outcome.verdict == verdict and outcome.rows[0].interval.width < against.NARROW
+    assert outcome.verdict == verdict and outcome.rows[0].interval.width < compare_revisions.NARROW
     assert outcome.seconds < 600
 
 
@@ -218,12 +218,12 @@ def told(title, label="ours"):
     ],
 )
 def test_counted_operations_do_not_part_rows(here, there, same):
-    rows, only_here, only_there = against.match([told(here)], [told(there)])
+    rows, only_here, only_there = compare_revisions.match([told(here)], [told(there)])
     assert bool(rows) == same and bool(only_here) == bool(only_there) == (not same)
 
 
 def test_rows_of_one_title_are_told_apart_by_their_labels():
-    rows, *_ = against.match(
+    rows, *_ = compare_revisions.match(
         [told("launch", "plan"), told("launch", "for")], [told("launch", "for"), told("launch", "plan")]
     )
     assert [row.places for row in rows] == [(0, 1), (1, 0)]
@@ -296,7 +296,7 @@ def project(tmp_path, monkeypatch):
     git(top, "commit", "-qm", "before")
     git(top, "tag", "before")
     monkeypatch.setattr(revision, "HERE", top)
-    monkeypatch.setattr(against.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(compare_revisions.time, "sleep", lambda seconds: None)
     return top
 
 

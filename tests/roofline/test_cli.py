@@ -12,7 +12,7 @@ import pytest
 
 from portable.roofline import __main__ as cli
 from portable.roofline import files, machine, reporting
-from portable.roofline import listed as cases
+from portable.roofline import case_list as cases
 from portable.roofline.attainable import LOW
 from portable.roofline.cases import scaling
 from portable.roofline.contract import Contender, Duel, Run, Work

@@ -3,8 +3,8 @@
 import numpy as np
 
 import portable as pk
-from portable.roofline import mix
-from portable.roofline.mix import executed_totals, lanes_and_type, ptx_mix
+from portable.roofline import operation_mix
+from portable.roofline.operation_mix import executed_totals, lanes_and_type, ptx_mix
 
 
 def test_lanes_of_types():
@@ -111,7 +111,7 @@ def test_what_a_loop_writes_to_the_stack():
     x, found = np.ones(64), {}
     for kernel in (chains, few_chains):
         args = pk.RangePolicy(0, 64, space="serial"), kernel, 10, x, np.zeros(64)
-        found[kernel] = mix.spilled(pk.listing(*args))
+        found[kernel] = operation_mix.spilled(pk.listing(*args))
         assert pk.explain(*args).facts["spills in the assembly"] >= (kernel is chains)
     assert found[few_chains][0] == 0 and found[few_chains][1] >= 4
     each, arithmetic = found[chains]
@@ -119,12 +119,12 @@ def test_what_a_loop_writes_to_the_stack():
 
 
 def test_a_listing_without_loops_spills_nothing():
-    assert mix.spilled("\tret\n") == (0, 0)
+    assert operation_mix.spilled("\tret\n") == (0, 0)
     aarch64 = (
         ".LBB0_1:  // =>This Inner Loop Header: Depth=1\n\tstr q0, [sp]  // 16-byte Folded Spill\n"
         "\tfmla v0.2d, v1.2d, v2.2d\n"
     )
-    assert mix.spilled(aarch64) == (16, 1)
+    assert operation_mix.spilled(aarch64) == (16, 1)
 
 
 def test_machine_code_is_emitted_once_for_launches_of_the_same_types():

@@ -10,7 +10,7 @@ from rich.console import Console
 import portable as pk
 from portable import roofline
 from portable.errors import InputError
-from portable.roofline import met, profiling
+from portable.roofline import launch_counts, profiling
 from portable.roofline.attainable import Analysis, analyse, bound
 from portable.roofline.cases import layer
 from portable.roofline.microkernels import element
@@ -152,7 +152,7 @@ def test_nothing_launched_is_an_empty_profile():
 def test_launches_are_counted_in_their_own_space(monkeypatch):
     """The default space at the time of counting does not matter."""
     seen = []
-    monkeypatch.setattr(met, "count", lambda *args, **options: seen.append(str(pk.default_space())))
+    monkeypatch.setattr(launch_counts, "count", lambda *args, **options: seen.append(str(pk.default_space())))
     x, y = np.ones(10), np.ones(10)
     with pk.use("serial"), roofline.profile() as p:
         pk.parallel_for(10, layer.axpy, 2.0, x, y)
@@ -254,7 +254,9 @@ def test_launches_that_differ_are_counted_on_their_own_data(space):
 
 def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     counted = []
-    monkeypatch.setattr(met, "count_launch", lambda launch, **options: counted.append(p._busy) or found)
+    monkeypatch.setattr(
+        launch_counts, "count_launch", lambda launch, **options: counted.append(p._busy) or found
+    )
     found = roofline.count(
         pk.RangePolicy(0, 4, space="serial"), filled, np.ones(1, int), np.ones(4), executed=False
     )
@@ -275,9 +277,9 @@ def repeated(i, n, scale, x):
 @pytest.mark.parametrize(("numbers", "least", "most"), [([3], 1, 1), ([1, 5], 10, 20)])
 def test_launches_of_a_kind_differ_by_whole_numbers_alone(monkeypatch, numbers, least, most):
     """The places of arrays do not matter, nor do floats, which conditions do not depend on."""
-    counted, count = [], met.count_launch
+    counted, count = [], launch_counts.count_launch
     monkeypatch.setattr(
-        met, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
+        launch_counts, "count_launch", lambda launch, **how: counted.append(launch) or count(launch, **how)
     )
     arrays = [np.ones(4) for _ in range(50)]
     with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:

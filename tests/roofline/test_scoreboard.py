@@ -13,7 +13,7 @@ from portable.errors import InputError
 from portable.roofline import __main__ as cli
 from portable.roofline import cases, machine, peers, scoreboard
 from portable.roofline.contract import Contender, Duel
-from portable.roofline.scoreboard import headlines, command, identity, measured, records, sitting
+from portable.roofline.scoreboard import headlines, command, identity, measured, records, timing_process
 from portable.roofline.scoreboard.headlines import Headline
 
 from .fakes import machine as facts_of
@@ -221,12 +221,12 @@ def test_a_headline_finds_its_duel_and_its_peer():
 
 
 def test_a_sitting_tells_times_or_the_reason():
-    seen = sitting.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 1.0))], 3)
+    seen = timing_process.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 1.0))], 3)
     assert len(seen["ours_seconds"]) == len(seen["peer_seconds"]) == 3 and seen["identity"]["source"] == ""
     gone = [duel(absent=[("work_numba", "ModuleNotFoundError: No module named 'numba'")])]
-    seen = sitting.timed(Headline("a", "c", "work", "numba"), gone, 3)
+    seen = timing_process.timed(Headline("a", "c", "work", "numba"), gone, 3)
     assert seen["absent"] == "work_numba: ModuleNotFoundError: No module named 'numba'"
-    seen = sitting.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 2.0))], 3)
+    seen = timing_process.timed(Headline("a", "c", "work", "numba"), [duel(("numba", 2.0))], 3)
     assert "they differ" in seen["problem"]
 
 

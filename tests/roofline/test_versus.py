@@ -6,7 +6,7 @@ import json
 import pytest
 
 from portable.roofline import __main__ as cli
-from portable.roofline import machine, printing, versus
+from portable.roofline import machine, printing, compare_programs
 
 PROGRAM = """
 import sys
@@ -40,33 +40,39 @@ def program(tmp_path):
 @pytest.mark.parametrize(
     ("ratios", "verdict"),
     [
-        ([1.0, 1.01, 0.99] * 3, versus.SAME),
-        ([2.0, 2.1, 1.9] * 3, versus.SLOWER),
-        ([0.5, 0.51, 0.49] * 3, versus.FASTER),
-        ([0.7, 1.0, 1.4] * 3, versus.UNDECIDED),
-        ([2.0], versus.UNDECIDED),  # a single round has no interval
+        ([1.0, 1.01, 0.99] * 3, compare_programs.SAME),
+        ([2.0, 2.1, 1.9] * 3, compare_programs.SLOWER),
+        ([0.5, 0.51, 0.49] * 3, compare_programs.FASTER),
+        ([0.7, 1.0, 1.4] * 3, compare_programs.UNDECIDED),
+        ([2.0], compare_programs.UNDECIDED),  # a single round has no interval
     ],
 )
 def test_the_rule(ratios, verdict):
-    rounds = [({versus.WHOLE: 1.0, "gone": 1.0}, {versus.WHOLE: r, "new": 1.0}) for r in ratios]
-    (row,) = versus.judged(rounds, 1.05)
-    assert row["name"] == versus.WHOLE and row["verdict"] == verdict
+    rounds = [
+        ({compare_programs.WHOLE: 1.0, "gone": 1.0}, {compare_programs.WHOLE: r, "new": 1.0}) for r in ratios
+    ]
+    (row,) = compare_programs.judged(rounds, 1.05)
+    assert row["name"] == compare_programs.WHOLE and row["verdict"] == verdict
 
 
 def test_a_slower_version_ends_with_1(program, tmp_path, monkeypatch, capfd):
     """Both programs run; their times are replaced, since the machine may be busy."""
-    numbers, judged = tmp_path / "numbers.json", versus.judged
+    numbers, judged = tmp_path / "numbers.json", compare_programs.judged
 
     def of_twice_the_time(rounds, threshold):
         rounds = [(dict.fromkeys(old, 1.0), dict.fromkeys(new, 2.0)) for old, new in rounds]
         return judged(rounds, threshold)
 
-    monkeypatch.setattr(versus, "judged", of_twice_the_time)
+    monkeypatch.setattr(compare_programs, "judged", of_twice_the_time)
     paths = program("old.py"), program("new.py")
     options = f"--space serial --rounds 3 --json {numbers}".split()
     assert cli.main(["versus", *options, *paths, "--flag"]) == 1
     whole, work = json.loads(numbers.read_text())["rows"]
-    assert (whole["name"], work["name"], work["verdict"]) == (versus.WHOLE, "work", versus.SLOWER)
+    assert (whole["name"], work["name"], work["verdict"]) == (
+        compare_programs.WHOLE,
+        "work",
+        compare_programs.SLOWER,
+    )
     assert len(work["seconds"]["old"]["values"]) == 3
     told = capfd.readouterr()
     assert "slower" in told.out and "arguments" not in told.out and "arguments ['--flag']" in told.err

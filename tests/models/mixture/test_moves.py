@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.models.mixture import covariance, starts, DirichletMixture, Prior
 from portable.models.mixture.blocks import Components, Points
-from portable.models.mixture.climb import Climb
+from portable.models.mixture.em_run import Climb
 from portable.models.mixture.fitting import agreement
 from portable.models.mixture.moves import Moves, _State
 from portable.models.mixture.prior import WithoutPrior, WithPrior

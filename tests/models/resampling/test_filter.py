@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import ParticleFilter, exact, ready, row_kernels
-from portable.models.resampling.spreading import LONG
+from portable.models.resampling.ancestor_kernels import LONG
 
 import portable as pk
 

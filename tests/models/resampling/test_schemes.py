@@ -9,7 +9,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from portable.models import resampling
-from portable.models.resampling import schemes, weighing
+from portable.models.resampling import schemes, weight_kernels
 
 import portable as pk
 
@@ -116,7 +116,7 @@ def test_systematic_offspring_are_exact(space, n_ancestors):
     n = 2**8 if space == "checked" else 2**18
     w = default_rng(5).random(n)
     got = resampling.systematic(w, seed=SEED, step=STEP, n_ancestors=n_ancestors, space=space)
-    bits = min(weighing.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length())
+    bits = min(weight_kernels.MOST_BITS, 62 - (max(n, n_ancestors) - 1).bit_length())
     scaled = np.rint(np.ldexp(w, bits - np.frexp(w.max())[1])).astype(np.uint64)
     position = np.cumsum(scaled).astype(object)
     total = position[-1]

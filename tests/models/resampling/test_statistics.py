@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from portable.models import resampling
-from portable.models.resampling import launches, spreading
+from portable.models.resampling import launches, ancestor_kernels
 from portable.models.resampling.weights import Tables, Weights
 
 import portable as pk
@@ -29,7 +29,7 @@ def start_is_step(r, total, seed, step):
     return step
 
 
-AT_STEP = spreading.SYSTEMATIC._replace(begin_row=start_is_step)
+AT_STEP = ancestor_kernels.SYSTEMATIC._replace(begin_row=start_is_step)
 
 
 def draws_from(w, starts, space):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from portable.models import resampling
-from portable.models.resampling.weighing import split
+from portable.models.resampling.weight_kernels import split
 
 import portable as pk
 from portable import roofline

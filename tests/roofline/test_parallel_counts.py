@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import portable as pk
-from portable.roofline import ahead, machine, reporting
+from portable.roofline import parallel_counts, machine, reporting
 from portable.roofline.cases import hawkes, layer
 from portable.roofline.contract import Run
 
@@ -27,17 +27,17 @@ def test_processes_count_what_this_one_would(cores):
     """Methods that none of the processes could count are left out."""
     method = "Hawkes, windowed, background kept"
     asked, heard = [("hawkes", name, "simulated") for name in (method, "nobody's")], []
-    with ahead.processes("serial", ["hawkes"], None, quick=True) as count:
+    with parallel_counts.processes("serial", ["hawkes"], None, quick=True) as count:
         found = count(asked, lambda *how: heard.append(how))
     assert list(found) == asked[:1] and heard == [(0, 2), (1, 2), (2, 2)]
     with pk.use("serial"):
         (run,) = (run for run in hawkes.prepare("serial", None, True) if run.method == method)
-        assert told(found[asked[0]]) == told(ahead.counts_of(run))
+        assert told(found[asked[0]]) == told(parallel_counts.counts_of(run))
 
 
 def test_an_interruption_ends_them(cores):
     before = set(multiprocessing.active_children())
-    with pytest.raises(KeyboardInterrupt), ahead.processes("serial", ["hawkes"], None, quick=True):
+    with pytest.raises(KeyboardInterrupt), parallel_counts.processes("serial", ["hawkes"], None, quick=True):
         assert len(set(multiprocessing.active_children()) - before) == 2
         raise KeyboardInterrupt
     assert set(multiprocessing.active_children()) <= before
@@ -45,8 +45,8 @@ def test_an_interruption_ends_them(cores):
 
 def test_few_cores_start_no_process(monkeypatch):
     monkeypatch.setattr(machine, "usable_cores", lambda: 3)
-    monkeypatch.setattr(ahead.concurrent.futures, "ProcessPoolExecutor", None)
-    with ahead.processes("serial", ["hawkes"], None) as count:
+    monkeypatch.setattr(parallel_counts.concurrent.futures, "ProcessPoolExecutor", None)
+    with parallel_counts.processes("serial", ["hawkes"], None) as count:
         assert count([("hawkes", "Hawkes, all pairs, mixed", "simulated")]) == {}
 
 
@@ -61,7 +61,7 @@ def axpy(n):
 def test_a_report_takes_counts_that_are_known_if_they_are_of_its_launches(size, quick_ceilings):
     """A launch over another size is counted again."""
     run = axpy(100)
-    ((counts,),) = ahead.counts_of(axpy(size))
+    ((counts,),) = parallel_counts.counts_of(axpy(size))
     known = {("here", "axpy", "made"): [[dataclasses.replace(counts, notes=["known"])]]}
     report = reporting.Report("serial", machine.facts("serial"), quick=True)
     with pk.use("serial"):

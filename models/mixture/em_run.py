@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .kept import NOTHING
+from .em_store import NOTHING
 from .steps import FullSteps, HostSteps
 
 _PATIENCE = 40  # iterations of a trial that is about to exceed the objective it has to beat, at most

@@ -3,7 +3,7 @@ process.
 
 A round runs each version once; the one that runs first alternates. For the whole program and for the launches
 of each kernel the result is the median of the rounds' ratios, new over old, with a 95 % interval
-(`against.interval`). The first run of each version compiles and is not counted.
+(`compare_revisions.interval`). The first run of each version compiles and is not counted.
 """
 
 import collections
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import portable as pk
 from portable.errors import InputError, printable
-from portable.roofline import against, machine, script
+from portable.roofline import compare_revisions, machine, script
 from portable.roofline.grid import grid
 from portable.roofline.printing import exit_code, say, show_tables, wait_for_quiet, warn_if_busy, write_json
 from portable.roofline.profiling import profile
@@ -67,7 +67,7 @@ def judged(rounds, threshold):
     first, found = rounds[0], []
     for name in (name for name in first[0] if name in first[1]):
         pairs = [(old[name], new[name]) for old, new in rounds if name in old and name in new]
-        ratio = against.interval([[new / old for old, new in pairs]])
+        ratio = compare_revisions.interval([[new / old for old, new in pairs]])
         verdict = SLOWER if ratio.lower > threshold else FASTER if ratio.upper < 1 / threshold else SAME
         if verdict == SAME and not ratio.upper / ratio.lower < threshold**2:
             verdict = UNDECIDED
@@ -95,7 +95,15 @@ def _once(path, arguments, space):
     """Run a program in a new process, with its output on the error stream, and return seconds by name."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"
-        command = [sys.executable, "-m", "portable.roofline.versus", space, str(told), path, *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "portable.roofline.compare_programs",
+            space,
+            str(told),
+            path,
+            *arguments,
+        ]
         code = subprocess.run(command, stdout=2, env=os.environ).returncode
         if code or not told.exists():
             raise InputError(f"versus: '{path}' ended with exit code {code}; both have to run to their end.")

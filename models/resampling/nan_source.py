@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from . import weighing
+from . import weight_kernels
 from .arguments import tried
 
 OnNan: TypeAlias = Literal["die", "raise"]
@@ -27,7 +27,7 @@ def undefined(extremes):
     -------
     ndarray of int
     """
-    largest = weighing.ordered_numpy(extremes[:, :, 0])
+    largest = weight_kernels.ordered_numpy(extremes[:, :, 0])
     bad = np.isnan(largest) | (largest == np.inf)
     return np.where(bad.any(axis=0), bad.argmax(axis=0), -1)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import portable as pk
-from portable.roofline import listed, ceiling, machine
+from portable.roofline import case_list, ceiling, machine
 from portable.roofline.contract import Run
 from portable.roofline.counts import Counts
 from portable.roofline.profiling import profile
@@ -100,7 +100,7 @@ def _compile_ceilings():
 @functools.cache
 def _runs(case):
     with pk.use(_asked["space"]):
-        return {(run.method, run.source): run for run in listed.load(case).prepare(**_asked)}
+        return {(run.method, run.source): run for run in case_list.load(case).prepare(**_asked)}
 
 
 def _counts_of(case, method, source):

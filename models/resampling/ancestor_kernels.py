@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import portable as pk
 
-from .weighing import (
+from .weight_kernels import (
     COARSE,
     MOST,
     RELATIVE,

@@ -10,8 +10,8 @@ import portable as pk
 
 from ..shared.arrays import reached
 from ..shared.launches import launch
-from . import filter_kernels, launches, row_kernels, weighing
-from .blame import undefined
+from . import filter_kernels, launches, row_kernels, weight_kernels
+from .nan_source import undefined
 from .weights import TEAM, Tables, row_policy, unit_extremes
 
 SWEEP = 4096  # particles for each team
@@ -73,11 +73,14 @@ class Run:
         self.x = pk.empty((n_slots, n_dims + len(free[0]), n_rows, n), model.dtype)
         self.log_w = pk.empty((n_kept if keep else 1, n_rows, n), model.dtype)
         self.ancestors = pk.empty((n_kept if keep else 1, n_rows, n), np.int32)
-        self.tables = Tables(self.log_w[0], weighing.WEIGHTS, n)
+        self.tables = Tables(self.log_w[0], weight_kernels.WEIGHTS, n)
         self.extremes = pk.empty((n_kept, n_rows, 3), np.int64)
         self.half = (62 - (n - 1).bit_length()) // 2
         self.logs = copy.copy(self.tables)  # the same tables for log-weights
-        self.logs.log, self.logs.extremes = pk.static(weighing.RELATIVE), pk.empty((n_rows, 3), np.int64)
+        self.logs.log, self.logs.extremes = (
+            pk.static(weight_kernels.RELATIVE),
+            pk.empty((n_rows, 3), np.int64),
+        )
         self.keeps_weights = pk.static(False)
         if self.short or model.draw not in launches.FROM_LOGS:
             self.keep_weights()
@@ -105,7 +108,7 @@ class Run:
             self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
         if model.in_place:
             self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
-        launch(self.tables.rows, weighing.begin, self.tables.extremes, self.tables.stretches)
+        launch(self.tables.rows, weight_kernels.begin, self.tables.extremes, self.tables.stretches)
         # weights are relative to the largest of their row
         self.tables.extremes = unit_extremes(n_rows)
         self.reset()
@@ -133,7 +136,12 @@ class Run:
             pk.deep_copy(self.ancestors, 0)  # rows that idle are permuted too: any valid ancestors will do
 
     def _forget(self, extremes):
-        launch(pk.TeamPolicy(len(extremes)), weighing.begin, extremes, pk.empty((len(extremes), 0), np.int64))
+        launch(
+            pk.TeamPolicy(len(extremes)),
+            weight_kernels.begin,
+            extremes,
+            pk.empty((len(extremes), 0), np.int64),
+        )
 
     def pieces(self, n_steps, begin=0):
         """List (begin, end) of the launches of steps begin .. n_steps - 1."""
