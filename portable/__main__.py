@@ -76,7 +76,7 @@ def _cache(arguments):
     Console().print(_table("compiled kernels", cache.statistics().items()))
 
 
-def _whose(name, arguments):
+def report_other_columns(name, arguments):
     """Report tables on the command line that have the columns of another method's."""
     for path in arguments:
         if path.endswith(".csv") and os.path.isfile(path):
@@ -117,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
         place = "roofline" if name == "roofline" else f"models.{name}"
         code = importlib.import_module(f"portable.{place}.__main__").main(rest)
         if code == 2 and name != "roofline":
-            _whose(name, rest)
+            report_other_columns(name, rest)
         return code
     return 0
 

@@ -108,7 +108,7 @@ def _opened(path):
     return [directory, mode]
 
 
-def _at(name):
+def _file_place(name):
     """Return the path of a file, and the options by which functions of `os` find it: relative to the opened
     folder, if the system has such calls. None without a folder.
     """
@@ -134,7 +134,7 @@ def _is_open(descriptor, mode):
 def get(name, counts=True):
     """Return the bytes stored under a key, or None. `counts`: True to count this as a hit or a miss."""
     global hits, misses
-    content, at = None, _at(name)
+    content, at = None, _file_place(name)
     if at is not None:
         path, where = at
         with (
@@ -160,7 +160,7 @@ def _is_own(mode):
 
 def put(name, content):
     """Store bytes under a key: whole or not at all, however many processes do so at once."""
-    at = _at(f".part-{os.getpid()}-{os.urandom(8).hex()}")
+    at = _file_place(f".part-{os.getpid()}-{os.urandom(8).hex()}")
     if at is None:
         return
     temporary, where = at
@@ -193,7 +193,7 @@ def _open(sealed):
 
 def _trim():
     """Remove the files that have not been used for the longest time when the folder exceeds its limit."""
-    files, at = [], _at(".")
+    files, at = [], _file_place(".")
     if at is None:
         return
     here, where = at

@@ -17,7 +17,7 @@ _lock, _held = Lock(), []  # the previous limits, one for each thread inside `ro
 
 
 @contextlib.contextmanager
-def room(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator[None]:
+def deep_sources(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> Iterator[None]:
     """Let this block read, or write, deeply nested sources.
 
     Parameters

@@ -47,7 +47,7 @@ current = _hooks.get
 
 
 @contextlib.contextmanager
-def instead(hooks):
+def replaced_hooks(hooks):
     """Run a block with other hooks, only in this context."""
     token = _hooks.set(hooks)
     try:
@@ -58,7 +58,7 @@ def instead(hooks):
 
 def changed(**hooks):
     """Change some of the hooks for a block, and keep the others."""
-    return instead(current()._replace(**hooks))
+    return replaced_hooks(current()._replace(**hooks))
 
 
 def refuse_while_recording(what):
@@ -94,7 +94,7 @@ class Copy(NamedTuple):
 
 
 @contextlib.contextmanager
-def _told(what, launch, listeners):
+def _called_listeners(what, launch, listeners):
     for listener in listeners:
         listener("begin", what, launch)
     try:
@@ -109,10 +109,10 @@ _NOBODY = contextlib.nullcontext()  # listens
 
 def kernel(launch):
     """Call all listeners at a kernel's begin and end."""
-    return _told("kernel", launch, current().listeners)
+    return _called_listeners("kernel", launch, current().listeners)
 
 
 def copy(source, target, nbytes):
     """Call the listeners of copies at a copy's begin and end."""
     copying = current().copying
-    return _told("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY
+    return _called_listeners("copy", Copy(source, target, nbytes), copying) if copying else _NOBODY

@@ -120,7 +120,7 @@ def _require_interpreter():
 _require_interpreter()
 
 
-def alone(function):
+def compile_alone(function):
     """Return a function that compiles: one at a time in the process, never amid a fork or broken off by
     Ctrl-C."""
 
@@ -132,7 +132,7 @@ def alone(function):
     return locked
 
 
-class kept:  # noqa: N801  (a decorator)
+class lazy_attribute:  # noqa: N801  (a decorator)
     """Compute an attribute at its first use as functools.cached_property does, but without the lock of Python
     3.11's: a compiling thread may need it, and it would be held for ever in the child of a fork.
     """
@@ -146,11 +146,12 @@ class kept:  # noqa: N801  (a decorator)
         return instance.__dict__.setdefault(self.make.__name__, self.make(instance))
 
 
-def once(function):
-    """Return a function that compiles, `alone`, and caches its result: one and the same for concurrent
-    threads. If two were compiled, dropping one would free its code, whose address a thread may hold.
+def compile_once(function):
+    """Return a function that compiles, by `compile_alone`, and caches its result: one and the same for
+    concurrent threads. If two were compiled, dropping one would free its code, whose address a
+    thread may hold.
     """
-    return functools.cache(alone(functools.cache(function)))
+    return functools.cache(compile_alone(functools.cache(function)))
 
 
 @contextlib.contextmanager
@@ -193,7 +194,7 @@ class _Deferred:
             signal.raise_signal(signal.SIGINT)
         self.asked = args
 
-    def answer(self):
+    def handle_signals(self):
         if self.asked:
             args, self.asked = self.asked, None
             self.before(*args)
@@ -201,7 +202,7 @@ class _Deferred:
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Defer Ctrl-C to the end of the block, which passes objects to native code, or to a `look`."""
+    """Defer Ctrl-C to the end of the block, which passes objects to native code, or to `check_interrupt`."""
     before, main = signal.getsignal(signal.SIGINT), threading.main_thread()
     if threading.current_thread() is not main or not callable(before) or before.__class__ is _Deferred:
         yield
@@ -213,13 +214,13 @@ def uninterrupted():
     finally:
         signal.signal(signal.SIGINT, before)
         arm()
-        deferred.answer()
+        deferred.handle_signals()
 
 
 SLOW = 2.0  # seconds of a compilation after which a message reports that it takes long
 
 
-def look(name, more=0.0):
+def check_interrupt(name, more=0.0):
     """Handle Ctrl-C between two parts of the compilation of a kernel, and report if it takes long.
 
     name : str, the kernel's
@@ -232,7 +233,7 @@ def look(name, more=0.0):
     handler = signal.getsignal(signal.SIGINT)
     heard = handler.__class__ is _Deferred and threading.current_thread() is threading.main_thread()
     if heard:
-        handler.answer()
+        handler.handle_signals()
     if not compiling.slow and now + more > compiling.began + SLOW:
         compiling.slow = True
         if name != compiling.reported:  # once for all parts

@@ -11,12 +11,12 @@ from . import dlpack, locks
 PREFERRED = ("cuda", "threads")
 
 
-def _own(module, name):
+def _own_backends(module, name):
     return lambda: importlib.import_module(f"portable.{module}").BACKENDS[name]
 
 
 _loaders = {
-    name: _own(module, name)
+    name: _own_backends(module, name)
     for name, module in (
         ("serial", "core.machines.cpu.machine"),
         ("threads", "core.machines.cpu.machine"),
@@ -32,7 +32,7 @@ def add(name, backend):
     _loaders[name] = lambda: backend
 
 
-def known():
+def known_spaces():
     """Return the names of spaces known so far."""
     return tuple(_loaders)
 
@@ -65,7 +65,7 @@ _PARTS = {
 }
 
 
-def knows(name):
+def has_backend(name):
     """Return True if there is a backend for the space of this name."""
     if name not in _loaders:
         _discover()

@@ -166,9 +166,9 @@ def adjoint(
     >>> pk.adjoint(2, differences, x, np.empty(2), wrt="x", of={"out": ones}).tolist()
     [0.0, 1.0, 2.0]
     """
-    from ..core.launch.dispatch import given
+    from ..core.launch.dispatch import named_arguments
 
-    kernel, args = given().arranged(policy, kernel, args, named)
+    kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if order not in ("fixed", "any"):
         raise InputError(f"adjoint: order is {order!r}; 'fixed' or 'any' is wanted")
     into = wrt if isinstance(wrt, dict) else {}

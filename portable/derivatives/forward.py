@@ -309,7 +309,7 @@ class Walk:
         if not self.mask(*args) or self.quiet or self.key(o) == "logb":
             return
         text, place = o.at
-        where = text.where(place)
+        where = text.place_of(place)
         if where not in _warned:
             _warned.add(where)
             warnings.warn(

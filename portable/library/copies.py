@@ -17,7 +17,7 @@ from ..core import events
 from ..core.places import space as spaces
 from ..core.language.annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
 from ..core import registry
-from ..core.launch.dispatch import Launch, again, bind
+from ..core.launch.dispatch import Launch, repeated_launch, bind
 from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import kernel
 from ..core.places.policy import RangePolicy
@@ -272,7 +272,7 @@ def _read_over_link(target, source):
         bound = bind(policy, _copy_word, tuple(words), ())
         if len(_launched) >= _MOST_LAUNCHED:
             _launched.clear()
-        call = _launched[key] = again(Launch(policy, _copy_word, (), bound[0], ""), bound)
+        call = _launched[key] = repeated_launch(Launch(policy, _copy_word, (), bound[0], ""), bound)
     call()
 
 

@@ -20,7 +20,7 @@ class _Step:
     """A recorded launch with replaceable numbers."""
 
     def __init__(self, launch, bound):
-        self.launch, self.bound, self.call = launch, bound, dispatch.again(launch, bound)
+        self.launch, self.bound, self.call = launch, bound, dispatch.repeated_launch(launch, bound)
         self.places, words = dispatch.numbers_of(launch, bound[0])
         self.words = words if bound[2].interprets else bound[-1]
         self.prepared = hasattr(self.call, "block")  # an argument block that the call reads

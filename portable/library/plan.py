@@ -20,7 +20,7 @@ class Plan:
 
     def __init__(self, launch, bound):
         self._call, self._launch, self._bound, self._lock = (
-            dispatch.again(launch, bound),
+            dispatch.repeated_launch(launch, bound),
             launch,
             bound,
             Lock(),

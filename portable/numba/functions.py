@@ -95,7 +95,7 @@ class Linked:
         start = builder.append_basic_block("start")
         builder.branch(start)
         builder.position_at_end(start)
-        result = lower.here().inline(written.portable_text, args)
+        result = lower.make_place().inline(written.portable_text, args)
         for k, v in enumerate(flat(result) if self.llvm else ()):
             builder.store(
                 lower.ops.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k)

@@ -79,7 +79,7 @@ def ready():
         _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
 
 
-@locks.once
+@locks.compile_once
 def _asking():
     return engine.load(_ASKING, "who may ask")
 
@@ -208,7 +208,7 @@ def layer():
 _ARGUMENTS = None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3
 
 
-@locks.once
+@locks.compile_once
 def _compiled():
     """Return the address of `share`, and a function that calls it: with Python's lock if only its holders get
     threads.

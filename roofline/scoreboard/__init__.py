@@ -3,9 +3,9 @@ records.
 
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its 95 % interval is that of
 `portable.roofline.compare_revisions.interval`: sittings (processes) are drawn with replacement, then rounds
-within each. A row whose median is below the record's limit is timed again, with twice as many rounds, in another
-process, while there is time: only a row that stays below in several processes is slower. For a record, a row
-with a wide interval is timed again too, because later runs are compared with its median.
+within each. A row whose median is below the record's limit is timed again, with twice as many rounds, in
+another process, while there is time: only a row that stays below in several processes is slower. For a
+record, a row with a wide interval is timed again too, because later runs are compared with its median.
 """
 
 from __future__ import annotations

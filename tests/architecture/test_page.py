@@ -24,7 +24,7 @@ def watch(frame, event, argument):
 sys.path.insert(0, {root!r})
 import portable
 from portable.core.machines.cpu import stop
-stop.known()  # whose code is loaded before that of any kernel
+stop.add_symbols()  # whose code is loaded before that of any kernel
 sys.setprofile(watch)
 exec(compile(open({program!r}).read(), {program!r}, "exec"))
 sys.setprofile(None)

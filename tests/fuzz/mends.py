@@ -83,7 +83,7 @@ MENDS = [
         7,
         "floats as integers",
         VALUES,
-        "            return self._whole(x, to, b)\n",
+        "            return self._to_integer(x, to, b)\n",
         "            return build.fptoui(x, to) if b in UNSIGNED else build.fptosi(x, to)\n",
     ),
     (

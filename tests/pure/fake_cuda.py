@@ -287,7 +287,11 @@ def _functions(fake):
 
 def _forget_everything():
     known = library._load, library.devices, space._first_choice, dispatch._space, registry.memory
-    for function in (*known, driver.context, driver.context.__wrapped__.__wrapped__):  # of `locks.once`
+    for function in (
+        *known,
+        driver.context,
+        driver.context.__wrapped__.__wrapped__,
+    ):  # of `locks.compile_once`
         function.cache_clear()
     driver.known.clear()
 

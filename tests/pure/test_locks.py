@@ -16,7 +16,7 @@ import pytest
 from portable.core import locks
 
 
-@locks.alone
+@locks.compile_alone
 def compiled(meanwhile):
     """Compile, with another compilation that ends within it, and a call."""
     inner(lambda: None)
@@ -24,7 +24,7 @@ def compiled(meanwhile):
     meanwhile()
 
 
-inner = locks.alone(lambda meanwhile: meanwhile())
+inner = locks.compile_alone(lambda meanwhile: meanwhile())
 
 
 @pytest.fixture
@@ -95,10 +95,10 @@ def child_of(handler):
     born.append(1)  # and goes on where the signal has interrupted it
 
 born = []
-@locks.alone
+@locks.compile_alone
 def compiled(handler):
     signal.signal(signal.SIGUSR1, lambda *_: child_of(handler))
-    locks.alone(os.kill)(os.getpid(), signal.SIGUSR1)
+    locks.compile_alone(os.kill)(os.getpid(), signal.SIGUSR1)
 
 compiled(HANDLER)
 launches(), launches("threads:2")

@@ -31,7 +31,7 @@ def nest(depth):
 def test_loops_within_loops_are_looked_at_a_few_times_each(monkeypatch):
     """The number of visits does not double with each enclosing loop: nineteen loops once took 26 seconds."""
     looks = []
-    monkeypatch.setattr(locks, "look", looks.append)
+    monkeypatch.setattr(locks, "check_interrupt", looks.append)
     counts = {}
     for depth in (3, 6, 12, 18):
         looks.clear()

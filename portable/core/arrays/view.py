@@ -489,7 +489,7 @@ def _allocate(shape, dtype, space, label, *, zero):
     ):
         mark_unwritten(metadata.reshape(-1).view(np.uint8))
     pointer = address(metadata)
-    return _made(metadata, where.memory, name, label, spec, pointer, _pack_word(pointer) + behind)
+    return _make_view(metadata, where.memory, name, label, spec, pointer, _pack_word(pointer) + behind)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
@@ -520,10 +520,10 @@ def _view(metadata, memory, space, label=None):
     """Return the View of a NumPy array, or with a device's memory of an array over its addresses."""
     spec, words = describe(metadata)
     spec = spec if memory == HOST else _spec(*spec[:4], memory)
-    return _made(metadata, memory, space, label, spec, address(metadata), words)
+    return _make_view(metadata, memory, space, label, spec, address(metadata), words)
 
 
-def _made(metadata, memory, space, label, spec, pointer, words):
+def _make_view(metadata, memory, space, label, spec, pointer, words):
     if label is not None and not isinstance(label, str):
         raise InputError(f"label is {label!r}; a string is wanted")
     view = _new(_Fields)
@@ -542,7 +542,7 @@ class _Over:
         self.__array_interface__, self.owner, self.producer = interface, owner, producer
 
 
-def over(interface, owner, producer=None):
+def array_over(interface, owner, producer=None):
     """Return the NumPy array over an interface's memory; on a device only its metadata may be used."""
     dtype, (place, readonly) = check_dtype(interface["typestr"]), interface["data"]
     wanted = {name: interface.get(name) for name in ("shape", "strides", "version")}
@@ -582,7 +582,7 @@ def describe_adopted(interface, memory):
 def _layout(typestr, shape, strides, readonly, memory):
     """Return the spec, the required alignment of the memory, and the words after the address."""
     interface = {"typestr": typestr, "shape": shape, "strides": strides, "data": (64, readonly)}
-    array = over(interface | {"version": 3}, None)
+    array = array_over(interface | {"version": 3}, None)
     spec, words = describe(array)
     return _spec(*spec[:4], memory), array.dtype.alignment, words[8:]
 
@@ -604,7 +604,7 @@ def _foreign(array):
     try:
         if (adopted := registry.first("adopt", array)) is not None:
             _, (interface, memory) = adopted
-            return over(interface, array, producer), memory
+            return array_over(interface, array, producer), memory
         if hasattr(array, "__dlpack__"):
             interface, device, owner = dlpack.read(array)
             memory = registry.memory_of(*device)
@@ -613,7 +613,7 @@ def _foreign(array):
                     f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it"
                 )
             registry.memory(memory).share()  # its library may use other queues
-            return over(interface, owner, producer), memory
+            return array_over(interface, owner, producer), memory
         if hasattr(array, "__array_interface__"):
             return np.asarray(array), HOST
         if hasattr(array, "__array__"):  # pandas, xarray, polars, pyarrow

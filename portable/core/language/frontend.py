@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import locks, registry
-from ..depth import room
+from ..depth import deep_sources
 from ...errors import LanguageError, SourceError
 
 BEGAN = time.time()  # later changes of the layer's files do not reach this process
@@ -79,7 +79,7 @@ class Text:
         returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
         return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
 
-    def where(self, node=None):
+    def place_of(self, node=None):
         """Return 'file:line' of a node; without one, of the kernel's def line."""
         offset = getattr(node, "lineno", self.tree.lineno) - self.tree.lineno
         return f"{self.file}:{self.line + offset}"
@@ -146,7 +146,7 @@ def read(fn, kind="kernel"):
     """Return the Text of a plain Python function; raise SourceError without a source, LanguageError for
     syntax that kernels lack."""
     place = _check_length(fn, kind)
-    with room(place):
+    with deep_sources(place):
         return _read(fn, kind, place)
 
 
@@ -256,7 +256,7 @@ def only_added(kernel):
             named.append(node.id)
         call = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
         if isinstance(call, ast.Call) and len(call.args) == 3 and isinstance(call.args[0], ast.Name):
-            word = _meant(call.func, text.scope)
+            word = _denoted_object(call.func, text.scope)
             if getattr(word, "__name__", "") in _ADDING and is_own(word):
                 added.append(call.args[0].id)
     return frozenset(name for name in added if added.count(name) == named.count(name))
@@ -268,7 +268,7 @@ def reached(text, given=()):
     found = [text]
     for text in found:
         yield text
-        for fn in (*given, *(_meant(node, text.scope) for node in text.nodes)):
+        for fn in (*given, *(_denoted_object(node, text.scope) for node in text.nodes)):
             if hasattr(fn, "py_func"):
                 yield None
             elif hasattr(fn, "portable_text") and not is_own(fn):
@@ -276,11 +276,11 @@ def reached(text, given=()):
                     found.append(fn.portable_text)
 
 
-def _meant(node, scope):
+def _denoted_object(node, scope):
     """Return the object that a name, or an attribute of one, denotes in a scope; None if it is not defined
     there."""
     if isinstance(node, ast.Attribute):
-        return getattr(_meant(node.value, scope), node.attr, None)
+        return getattr(_denoted_object(node.value, scope), node.attr, None)
     return scope.get(node.id) if isinstance(node, ast.Name) else None
 
 
@@ -316,17 +316,17 @@ def _check_signature(text, kind):
     a = text.tree.args
     if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
         raise LanguageError(
-            f"{kind} '{text.name}' ({text.where()}): plain positional parameters are wanted, "
+            f"{kind} '{text.name}' ({text.place_of()}): plain positional parameters are wanted, "
             "without *args or **kwargs"
         )
     if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):
         raise LanguageError(
-            f"kernel '{text.name}' ({text.where()}): its first parameter is the index, so a kernel is no"
+            f"kernel '{text.name}' ({text.place_of()}): its first parameter is the index, so a kernel is no"
             " method; write @staticmethod above @pk.kernel, and pass what it reads of the object"
         )
     if kind == "kernel" and not a.args:
         raise LanguageError(
-            f"kernel '{text.name}' ({text.where()}): its first parameter is the index or the team, "
+            f"kernel '{text.name}' ({text.place_of()}): its first parameter is the index or the team, "
             "but it has no parameters"
         )
 
@@ -367,7 +367,7 @@ class _Webs:
         self.block(self.text.tree.body, state)
         for node in self.unset.values():
             raise LanguageError(
-                f"kernel '{self.text.name}' ({self.text.where(node)}): '{node.id}' is used before it is"
+                f"kernel '{self.text.name}' ({self.text.place_of(node)}): '{node.id}' is used before it is"
                 " assigned"
             )
         self.finish()
@@ -415,9 +415,9 @@ class _Webs:
             s, name = stores[0][0], found[0].name
             said = by_users_names(ast.unparse(s))
             raise LanguageError(
-                f"kernel '{self.text.name}' ({self.text.where(s)}): `{said}` changes what '{name}' means at"
-                " this index alone, and nothing reads it. For a sum over indices return the value and launch"
-                f" with pk.parallel_reduce; else write to an element, {name}[...]"
+                f"kernel '{self.text.name}' ({self.text.place_of(s)}): `{said}` changes what '{name}' means"
+                " at this index alone, and nothing reads it. For a sum over indices return the value and"
+                f" launch with pk.parallel_reduce; else write to an element, {name}[...]"
             )
 
     # Statements: `state` maps a name to the definitions that reach this place; it is None after an exit.
@@ -427,7 +427,7 @@ class _Webs:
         for s in body:
             if state is None:
                 break
-            locks.look(self.text.name)
+            locks.check_interrupt(self.text.name)
             state = self.statement(s, state)
         return state
 
@@ -464,7 +464,7 @@ class _Webs:
                     "NamedExpr": ("':='", "assign on a line of its own"),
                 }.get(type(child).__name__, ("a comprehension", "write a loop"))
                 raise LanguageError(
-                    f"kernel '{self.text.name}' ({self.text.where(child)}): {what} is not supported in"
+                    f"kernel '{self.text.name}' ({self.text.place_of(child)}): {what} is not supported in"
                     f" kernels: `{ast.unparse(child)}`; {remedy}"
                 )
         return [n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
@@ -477,16 +477,16 @@ class _Webs:
                 self.targets(t, state)
         elif isinstance(target, ast.Starred):
             raise LanguageError(
-                f"kernel '{self.text.name}' ({self.text.where(target)}): `{ast.unparse(target)}` is not"
+                f"kernel '{self.text.name}' ({self.text.place_of(target)}): `{ast.unparse(target)}` is not"
                 " supported in kernels; take a part of the tuple, t[1:]"
             )
         elif isinstance(target, ast.Subscript):
             self.expression(target, state)
 
     def statement(self, s, state):
-        return _STATEMENTS.get(s.__class__, _Webs.plain)(self, s, state)
+        return _STATEMENTS.get(s.__class__, _Webs.plain_statement)(self, s, state)
 
-    def plain(self, s, state):
+    def plain_statement(self, s, state):
         """Return the state after a statement that neither assigns nor exits."""
         for child in ast.iter_child_nodes(s):
             if isinstance(child, ast.expr):

@@ -91,7 +91,7 @@ class _Written:
             fn.__defaults__,
         )
 
-    @locks.kept
+    @locks.lazy_attribute
     def spec(self):
         """Return the type of this function as an argument (compiler/reading/signature.py)."""
         return "known", Known(self)
@@ -115,9 +115,9 @@ class _Written:
     @property
     def place(self) -> str:
         """'file:line' of the def line."""
-        return self.portable_text.where()
+        return self.portable_text.place_of()
 
-    @locks.kept
+    @locks.lazy_attribute
     def portable_text(self):
         text = frontend.read(self.fn, self.kind)
         return text if self.change is None else self.change.text(text)

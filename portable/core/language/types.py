@@ -102,7 +102,7 @@ def wrapped(number, bits):
     return number - 2**bits if number >= 2 ** (bits - 1) else number
 
 
-def whole(number, dtype):
+def to_integer(number, dtype):
     """Return a float as an integer: truncated, clamped to the dtype's range, NaN as 0."""
     low, high = bounds(dtype)
     if math.isnan(number):
@@ -144,7 +144,7 @@ def rounded(number, dtype):
         return math.copysign(math.inf, number)
 
 
-def meant(number, dtype, to, own):
+def converted_constant(number, dtype, to, own):
     """Return a constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float
     is rounded to `own` unless `to` is float64. The range of a literal integer is not checked."""
     if dtype == "float" and to != "float64":
@@ -160,7 +160,7 @@ def converted(number, dtype):
     if is_float(dtype):
         return rounded(number, dtype)
     if isinstance(number, float):
-        return whole(number, dtype)
+        return to_integer(number, dtype)
     low, high = bounds(dtype)
     return int(number) if low <= number <= high else (number - low) % 2 ** BITS[dtype] + low
 

@@ -66,7 +66,7 @@ def _enter(row):
     MEANT.update(dict.fromkeys((row.plain, *row.also), row))
 
 
-def meant(value: Any) -> Word | None:
+def row_of_word(value: Any) -> Word | None:
     """Return the row of a callable; None if there is none."""
     return MEANT.get(value) if value.__hash__ is not None else None
 

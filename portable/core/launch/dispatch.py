@@ -46,7 +46,7 @@ from ..arrays.host_arrays import describe_lent
 from ..arrays.scatter import ScatterView
 from ..places.space import HOST, Space, default_space, require
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
-from ..language.words import meant, static
+from ..language.words import row_of_word, static
 from .two_codes import TwoCodes, have_two_codes
 from .launching import launching
 
@@ -108,14 +108,14 @@ def _describe_static(a, level):
 
 
 @functools.lru_cache(_MOST_STATICS)
-def _known(value):
+def _known_spec(value):
     return Spec(("known", Known(value)))
 
 
 def _describe_known(a, level):
     """Return the spec of an argument without run-time value; DTypeError if the object is no argument."""
-    if a is None or type(a) is Reducer or callable(a) and (meant(a) or hasattr(a, "py_func")):
-        return _known(a), b""
+    if a is None or type(a) is Reducer or callable(a) and (row_of_word(a) or hasattr(a, "py_func")):
+        return _known_spec(a), b""
     if callable(a) and hasattr(a, "__code__"):
         raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
     raise DTypeError(
@@ -309,7 +309,7 @@ def _debugging(policy, space, debug):
     return dataclasses.replace(policy, space=space), space
 
 
-def _made(policy):
+def _make_policy(policy):
     """Return the policy that an integer or another object represents; those of integers are cached."""
     return _policy(policy) if type(policy) is int else as_policy(policy)
 
@@ -322,14 +322,14 @@ def no_kernel(fn):
     )
 
 
-def given():
+def named_arguments():
     """Return the module for arguments by name and for defaults, which most launches do not need."""
     return registry.part("given arguments")
 
 
 def _completed(kernel, kind, args):
     """Return arguments with the defaults of the missing ones appended."""
-    return (*args, *given().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
+    return (*args, *named_arguments().absent(kernel, kind, len(args))) if kernel.fn.__defaults__ else args
 
 
 def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
@@ -342,7 +342,7 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
     if type(kernel) is not Kernel:
         raise no_kernel(kernel)
     if type(policy) not in KINDS:
-        policy = _made(policy)
+        policy = _make_policy(policy)
     kind = KINDS[type(policy)]
     if kind == "box":
         kind = kind_of(policy)
@@ -381,17 +381,17 @@ def _first(args, *launch):
         raise _with_producers(error, args) from error
 
 
-@locks.alone
+@locks.compile_alone
 def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     """Check and compile for new argument types, and store the code under `key`; without a key only check."""
     names, first = list(kernel.params), n_indices(policy_kind)
     if policy_kind in WITH_PREFIXES:
         names.append("out")
     if len(specs) != len(names) - first:
-        specs += described(given().absent(kernel, policy_kind, len(specs)))
+        specs += described(named_arguments().absent(kernel, policy_kind, len(specs)))
     wanted = _compiler_specs(specs, space, kernel, names[first:])
     backend = registry.launches(space.name)
-    code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _none
+    code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _no_code
     code(words)
     # if the source was not read, the code was found on disk, and so it has been accepted before
     if key and not reducers and "portable_text" in vars(kernel):
@@ -434,7 +434,7 @@ def _code_of(space, backend, kernel, policy_kind, names, wanted, reducers):
     return lambda words: compiled
 
 
-def _none(words):
+def _no_code(words):
     """Return no code, for launches that are only described."""
 
 
@@ -446,7 +446,7 @@ def refuse_results(kernel):
     if lost is None:
         return
     message = (
-        f"kernel '{kernel.name}' ({kernel.portable_text.where(lost)}): parallel_for drops what"
+        f"kernel '{kernel.name}' ({kernel.portable_text.place_of(lost)}): parallel_for drops what"
         f" `{by_users_names(ast.unparse(lost))}` gives; store it in an element of an array, or launch with"
         " pk.parallel_reduce or pk.parallel_scan"
     )
@@ -477,7 +477,7 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
         return _run(found, reducers, scan, outs)
 
 
-def _shown(*launch):
+def _short_traceback(*launch):
     """Call `_launch`, with tracebacks reduced to the user's line."""
     try:
         return _launch(*launch)
@@ -490,7 +490,7 @@ def repeat(launch, found):
     return _run(found, launch.reducers, launch.scan, launch.outs)
 
 
-def again(launch, found):
+def repeated_launch(launch, found):
     """Return a function that repeats a launch that `bind` prepared, with as little remaining work as
     possible.
     """
@@ -601,7 +601,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
     [0.0, 1.0, 1.0, 0.0]
     """
     if named or kernel.__class__ is not Kernel:
-        kernel, args = given().arranged(policy, kernel, args, named)
+        kernel, args = named_arguments().arranged(policy, kernel, args, named)
     try:
         if _hooks() is _PLAIN:  # most launches are these
             _run(bind(policy, kernel, args, ()))
@@ -770,14 +770,16 @@ def parallel_reduce(
     """
     derived = gradient is not None or hessian is not None
     if named or derived or kernel.__class__ is not Kernel:
-        kernel, args = given().arranged(policy, kernel, args, named)
+        kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if derived:
         reduced = registry.part("derivatives").reduced
         return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
     ordered = _check_reducers(policy, reducers, several)
-    results = _shown(policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out))
+    results = _short_traceback(
+        policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
+    )
     if out is not None:
         return None
     if policy.__class__ is MDRangePolicy:
@@ -849,9 +851,9 @@ def parallel_scan(
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; a writable array is wanted")
-    kernel, args = given().arranged(policy, kernel, args, named)
+    kernel, args = named_arguments().arranged(policy, kernel, args, named)
     kind = "scan inclusive" if inclusive else "scan exclusive"
-    results = _shown(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
+    results = _short_traceback(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
     return results[0] if total is None else None
 
 

@@ -53,7 +53,7 @@ class TwoCodes:
 
     def _code(self, facts):
         if facts not in self.codes:
-            self.codes[facts] = locks.alone(self.prepare)(self._specs_with(facts))
+            self.codes[facts] = locks.compile_alone(self.prepare)(self._specs_with(facts))
         return self.codes[facts]
 
     def specs_for(self, words):

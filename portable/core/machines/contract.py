@@ -260,7 +260,7 @@ def register(name: str, backend: Backend) -> None:
     InputError
         The name is no identifier or is taken, or the object is no Backend.
     """
-    taken = registry.known()
+    taken = registry.known_spaces()
     if not isinstance(name, str) or not name.isidentifier() or name in taken:
         raise InputError(
             f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(taken)}"

@@ -57,7 +57,7 @@ SpaceLike: TypeAlias = Union[str, Space]
 def named(name: str) -> Space:
     """Return the space of a name; UnknownSpaceError if no backend has it."""
     kind, colon, number = name.partition(":")
-    if registry.knows(kind) and (number.isdigit() or not colon):
+    if registry.has_backend(kind) and (number.isdigit() or not colon):
         space = registry.backend(kind).space(kind, int(number) if colon else None)
         if space is not None:
             return space

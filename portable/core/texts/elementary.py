@@ -335,7 +335,7 @@ def far_parts(x):
     return q, sign, high, fma(real(rest), 2.0**-60, real(top - int64(high)))
 
 
-def far(x):
+def reduce_far(x):
     """Return the quadrant and r, in two parts, for any x."""
     q, sign, high, low = far_parts(x)
     f = high + low
@@ -358,7 +358,7 @@ def reduce_pi(x):
     q = bits(t)
     outside = abs(x) > T.SIN_NEAR
     if any(outside):
-        far_q, far_r, far_low = far(x)
+        far_q, far_r, far_low = reduce_far(x)
         q, r, low = where(outside, far_q, q), where(outside, far_r, r), where(outside, far_low, low)
     return q, r, low
 

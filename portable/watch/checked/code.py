@@ -24,7 +24,7 @@ from ...core.language.types import UNIFORM
 from ...core.compiler.reading.team import TeamHandle
 from ...core.compiler.reading.typing import refuse
 from ...core.compiler.writing.values import Ops
-from ...core.locks import kept
+from ...core.locks import lazy_attribute
 from . import access, arithmetic
 from .access import stopped
 from .memory import SITE_SHIFT
@@ -184,7 +184,7 @@ class Code:
             self.block(tree.root.body)
             self.result(results, self.to)
 
-    @kept
+    @lazy_attribute
     def leaks(self):
         """Return True if storing a float64 in float32 is reported as a mistake."""
         own = [text.tree for text in self.texts if not text.file.startswith(_OWN)]
@@ -224,7 +224,7 @@ class Code:
         """Return the text of a number as one of `dtype`; `what`: the name of the type that it must fit."""
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
-            return self.literal(t.meant(o.const, o.dtype, to, self.float_dtype), to)
+            return self.literal(t.converted_constant(o.const, o.dtype, to, self.float_dtype), to)
         x = f"{self.names[o.attr[0]]}.shape[{o.attr[1]}]" if o.op == "extent" else self.names[o]
         return x if own == to else self.converted(x, own, to, what or to)
 

@@ -7,7 +7,7 @@ from ..printed_tree import shown
 from ...core.compiler.reading.team import TeamHandle
 from ...core.language.types import VARYING
 from ...core.compiler.reading.typing import typed
-from ...core.locks import Lock, kept
+from ...core.locks import Lock, lazy_attribute
 from ...core.places.policy import n_indices
 from ...core.machines import contract
 from .code import Code
@@ -52,13 +52,13 @@ class Entry(entry.Entry):
             apart=self.apart,
         )
 
-    @kept
+    @lazy_attribute
     def code(self):
         names = self.signature.float_dtype, self.kernel.name
-        with self.room():
+        with self.source_stack():
             return Code(self.tree, *names, combining, returns=bool(self.reducers))
 
-    @kept
+    @lazy_attribute
     def foldings(self):
         """Return a Folding for each reducer."""
         values = self.contributions(self.tree.result) if self.reducers else ()

@@ -50,7 +50,7 @@ class Named(Watch):
             return False
         inputs = [mapped(here.value, v) for v in node.inputs]
         name = f"random.{node.text.name}"
-        results = self.own(here, name, node.text, inputs, here.ops.float_dtype)
+        results = self.replace_function(here, name, node.text, inputs, here.ops.float_dtype)
         for output, value in zip(node.outputs, () if results is None else flat(results)):
             if output.op == "get":
                 here.b.store(here.ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
@@ -107,7 +107,7 @@ class Tally(Named):
         return dict(found)
 
     # ---- operations
-    def own(self, here, name, text, args, float_dtype):
+    def replace_function(self, here, name, text, args, float_dtype):
         if self.silent or not self.visiting:
             return None
         self.silent = True
@@ -294,7 +294,7 @@ class Marked(Named):
     def __init__(self, entry):
         self.lines, self.specials, self._scope = [""], {}, None
 
-    def at(self, ops, line):
+    def begin_statement(self, ops, line):
         if line not in self.lines:
             self.lines.append(line)
         where = {"line": self.lines.index(line), "column": 1, "scope": self._scope}
@@ -327,9 +327,9 @@ class Marked(Named):
         }
         self._scope = module.add_debug_info("DISubprogram", scope, is_distinct=True)
         function.set_metadata("dbg", self._scope)
-        self.at(ops, "")
+        self.begin_statement(ops, "")
 
-    def own(self, here, name, text, args, float_dtype):
+    def replace_function(self, here, name, text, args, float_dtype):
         """Call a separate function with a function's code, which the optimiser does not inline."""
         ops = here.ops
         args = [
@@ -378,7 +378,7 @@ def _fill(function, lower, text, args):
     lower.begin(builder)
     passed = iter(function.args)
     args = [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
-    result = lower.here().inline(text, args)
+    result = lower.make_place().inline(text, args)
     values = [lower.ops.get(v) for v in flat(result)]
     whole = values[0]
     if isinstance(result, tuple):

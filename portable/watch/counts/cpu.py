@@ -95,7 +95,7 @@ def counting_entry(kernel, policy_kind, specs, reducers, build):
     return entry_of(kernel, policy_kind, specs, reducers, look, **options)
 
 
-@locks.alone
+@locks.compile_alone
 def _made(kernel, policy_kind, specs, reducers, build):
     entry = counting_entry(kernel, policy_kind, specs, reducers, build)
     if build != "executed":
@@ -121,12 +121,12 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     return marks.found(found) if marks else found
 
 
-@locks.alone
+@locks.compile_alone
 def _compiled(kernel, policy_kind, specs, reducers, build):
     """Return (entry, its counts, function) of a counting build, compiled once."""
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
-        stop.known()  # a counted kernel may poll for Ctrl-C
+        stop.add_symbols()  # a counted kernel may poll for Ctrl-C
         kernel.compiled[key] = _made(kernel, policy_kind, specs, reducers, build)
     return kernel.compiled[key]
 

@@ -11,7 +11,7 @@ import functools
 from ...core.compiler.writing.optimise import optimise, verified
 from ..printed_tree import shown
 from ...core.compiler.reading.signature import without_scatter
-from ...core.locks import once
+from ...core.locks import compile_once
 from .counting import Marked, Reached
 from .executed import Executed
 from ...core.machines.cuda import driver, engine, space as launches
@@ -80,7 +80,7 @@ def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
     key = ("cuda", "executed", space.device, policy_kind, specs, reducers, team_size)
     if key not in kernel.compiled:
         made = kernel.compiled[key] = _Counting(space, kernel, policy_kind, specs, reducers, team_size)
-        made.plain = once(
+        made.plain = compile_once(
             functools.partial(
                 _compiled, space, kernel, policy_kind, without_scatter(specs), reducers, team_size
             )

@@ -208,10 +208,10 @@ class Debug(Watch):
         if here.own or t.is_float(dtype):
             return
         if op in ("//", "%") and not known:
-            ok = here.b.icmp_signed("!=", y, ops.alike(y, 0))
+            ok = here.b.icmp_signed("!=", y, ops.constant_like(y, 0))
             self._require(here, ok, x, I64(0), "division by zero", op)
         elif op in ("<<", ">>") and dtype not in t.UNSIGNED and (known is None or known < 0):
-            ok = here.b.icmp_signed(">=", y, ops.alike(y, 0))
+            ok = here.b.icmp_signed(">=", y, ops.constant_like(y, 0))
             self._require(here, ok, y, I64(t.BITS[ops.strong(dtype)]), "shift", op)
 
     def operation(self, here, o, args, emit):

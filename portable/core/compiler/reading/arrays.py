@@ -28,7 +28,7 @@ class Array:
     def __repr__(self):
         return "an array"
 
-    def at(self, ks):
+    def element_at(self, ks):
         """Return the number at the last of the indices `ks`, as many as the array has dimensions."""
         return self.item(ks[len(ks) - len(self.shape) :])
 
@@ -122,7 +122,7 @@ def stepped(build, view, items, node):
         build.refuse(node, f"`{ast.unparse(node)}`: a negative step goes with [::-1] alone, of a slice")
 
     def place(ks):
-        return part, [_at(build, *each) for each in zip(ks, shape, steps)]
+        return part, [_sliced_index(build, *each) for each in zip(ks, shape, steps)]
 
     taken = [_counted(build, n, abs(step)) for n, step in zip(shape, steps)]
     return placed(build, taken, place, part)
@@ -135,7 +135,7 @@ def _counted(build, n, step):
     )
 
 
-def _at(build, k, n, step):
+def _sliced_index(build, k, n, step):
     k = k if step in (1, -1) else build.binary("*", k, build.const(abs(step)))
     return k if step > 0 else build.binary("-", build.binary("-", n, build.const(1)), k)
 
@@ -167,7 +167,7 @@ def reshaped(build, v, shape, node):
     array = array_of(build, v)
     shape = _whole_shape(build, array, shape, node)
 
-    def at(ks):
+    def old_index(ks):
         number, found = ks[0], []
         for k, n in zip(ks[1:], shape[1:]):
             number = build.binary("+", build.binary("*", number, n), k)
@@ -176,7 +176,7 @@ def reshaped(build, v, shape, node):
             number = build.binary("//", number, n)
         return [number, *reversed(found)]
 
-    return reindexed(array, shape, at)
+    return reindexed(array, shape, old_index)
 
 
 def is_array(v):
@@ -207,11 +207,11 @@ def vector_of(build, array):
     if None in shape or not 0 < math.prod(shape) <= _MOST:
         return array
 
-    def of(ks):
+    def part_of(ks):
         n = shape[len(ks) :]
-        return vector(of([*ks, build.const(k)]) for k in range(n[0])) if n else array.item(ks)
+        return vector(part_of([*ks, build.const(k)]) for k in range(n[0])) if n else array.item(ks)
 
-    return of([])
+    return part_of([])
 
 
 def read_vector(build, node, n_dimensions):
@@ -260,7 +260,7 @@ def elementwise(build, function, node, *values):
         shape = check_shape(build, shape, a, node)
 
     def item(ks):
-        return function(*(a.at(ks) if a else v for a, v in zip(arrays, values)))
+        return function(*(a.element_at(ks) if a else v for a, v in zip(arrays, values)))
 
     made = Array(shape, item, views=[v for a in arrays if a for v in a.views])
     return vector_of(build, made) if any(isinstance(v, Vector) for v in values) else made
@@ -284,7 +284,7 @@ def check_shape(build, shape, array, node):
     return [*shape[: len(shape) - len(known)], *known]
 
 
-def each(build, shape, do, ks=(), most=_UNROLLED):
+def for_each_element(build, shape, do, ks=(), most=_UNROLLED):
     """Call `do` with all indices of a shape, in row-major order, in a loop that is unrolled for at most
     `most` elements."""
     if not shape:
@@ -293,7 +293,7 @@ def each(build, shape, do, ks=(), most=_UNROLLED):
     n, *rest = shape
     if n.const is not None and n.const <= most:
         for k in range(n.const):
-            each(build, rest, do, [*ks, build.const(k)], most // n.const)
+            for_each_element(build, rest, do, [*ks, build.const(k)], most // n.const)
         return
     loop = Loop("range", build.frame.call, start=build.const(0), stop=n, deciding=frozenset)
     loop.counter = Operation("counter", [loop.start], attr=loop, dtype="int")
@@ -303,7 +303,7 @@ def each(build, shape, do, ks=(), most=_UNROLLED):
     build.order += [loop.counter, loop]
     loops.append(loop)
     build.block = loop.body
-    each(build, rest, do, [*ks, loop.counter], most)
+    for_each_element(build, rest, do, [*ks, loop.counter], most)
     build.block = outer
     loops.pop()
 
@@ -314,7 +314,7 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
     source = array_of(build, value)
     if target.place is None:
         build.refuse(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel")
-    if source and not all(_apart(view, target.views[0]) for view in source.views):
+    if source and not all(_may_assign(view, target.views[0]) for view in source.views):
         build.refuse(
             node,
             f"`{ast.unparse(node)}` is written while other elements of it are read; a loop says"
@@ -322,20 +322,20 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
         )
 
     def put(ks):
-        new = source.at(ks) if source else value
+        new = source.element_at(ks) if source else value
         place = target.place(ks)
         store(build, *place, operated(load_element(build, *place), new) if operated else new, node)
 
     shape = check_shape(build, target.shape, source, node) if source else target.shape
-    each(build, shape, put, most=_most(source))
+    for_each_element(build, shape, put, most=_most_unrolled(source))
 
 
-def _most(array):
+def _most_unrolled(array):
     """Return the largest number of elements to unroll: all of a vector."""
     return _MOST if array and not array.views else _UNROLLED
 
 
-def _apart(a, b):
+def _may_assign(a, b):
     """Return True unless two views are parts of one array that begin or end at different places of a
     dimension."""
     while a.base is not None and b.base is not None and a.base is not b.base:
@@ -368,7 +368,9 @@ def total(build, value, how, node, nan_wins=True):
     joined = functools.partial(_joined, build, how, nan_wins)
     zeros = [build.const(0)] * len(array.shape)
     put([build.const(0)] * len(names) if how == "sum" else numbers(zeros))
-    each(build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most(array))
+    for_each_element(
+        build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most_unrolled(array)
+    )
     results = [build.operation("get", attr=variable) for variable in variables]
     return Record(results, names) if results[1:] else results[0]
 

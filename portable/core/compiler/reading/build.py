@@ -8,7 +8,7 @@ from ... import registry
 from ...language import words
 from ....errors import LanguageError, LoweringError
 from ...language.frontend import by_users_names
-from ...locks import look
+from ...locks import check_interrupt
 from .arrays import load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
@@ -23,7 +23,7 @@ from .tree import (
     Tree,
     Variable,
     View,
-    alike,
+    equal_arrangements,
     arranged,
     arrangement,
     describe,
@@ -133,7 +133,7 @@ class Build(Operations):
         for s in body:
             if self.gone:
                 break
-            look(self.kernel_name)
+            check_interrupt(self.kernel_name)
             if len(self.order) > MOST_OPERATIONS:
                 self.fail(
                     s,
@@ -141,7 +141,7 @@ class Build(Operations):
                     " operations; leave loops to run time, or launch several kernels",
                 )
             if not self.frame.word:
-                self.line, self.at = self.frame.text.where(s), (self.frame.text, s)
+                self.line, self.at = self.frame.text.place_of(s), (self.frame.text, s)
             put = STATEMENTS.get(s.__class__) or self._unsupported(s)
             try:
                 put(self, s)
@@ -149,7 +149,7 @@ class Build(Operations):
                 self.fail(s, f"`{ast.unparse(s).splitlines()[0]}`: {clash}")
         self.depth -= 1
 
-    def within(self, block, body):
+    def build_block(self, block, body):
         """Build statements into a block; return True if all paths through them leave."""
         outer, self.block, line = self.block, block, self.line
         self.statements(body)
@@ -170,7 +170,7 @@ class Build(Operations):
     def fail(self, node, message, kind=LoweringError, text=None):
         text, node = (text, node) if text else self.at if self.frame.word else (self.frame.text, node)
         message = by_users_names(message)
-        raise kind(f"kernel '{self.kernel_name}' ({text.where(node)}): {message}")
+        raise kind(f"kernel '{self.kernel_name}' ({text.place_of(node)}): {message}")
 
     def refuse(self, node, message):
         """Raise LanguageError at a node with syntax outside the kernel language."""
@@ -180,7 +180,7 @@ class Build(Operations):
         what, remedy = registry.part("remedies").of_syntax(type(node).__name__)
         self.refuse(node, f"{what} is not supported in kernels{text}{remedy}")
 
-    def wanted(self, holds, node, message, *parts):
+    def check_when_typed(self, holds, node, message, *parts):
         """Record a condition that must hold once dtypes and kinds are known; `parts` are syntax nodes that
         appear in the message of the error."""
         self.checks.append((holds, node, message, parts, self.frame.text))
@@ -234,7 +234,7 @@ class Build(Operations):
             )
         return [(read or self.number)(a) for a in node.args]
 
-    def known(self, value, node):
+    def python_value(self, value, node):
         """Return the value of a Python object at compile time: a constant for a number, else the object
         itself."""
         if isinstance(value, words.static):
@@ -242,17 +242,17 @@ class Build(Operations):
         if isinstance(value, (bool, int, float)):
             return self.const(value)
         if isinstance(value, (complex, np.complexfloating)):
-            return complex_of(self.known(v, node) for v in (value.real, value.imag))
+            return complex_of(self.python_value(v, node) for v in (value.real, value.imag))
         if isinstance(value, np.generic) and held(value.dtype.name) in DTYPES:
             return self.strong_const(value.item(), held(value.dtype.name))
         if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):
             names, parts = (
                 value.numbered() if hasattr(value, "numbered") else (getattr(value, "_fields", ()), value)
             )
-            return Record((self.known(v, node) for v in parts), names)
+            return Record((self.python_value(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
-    def apart(self, evaluate):
+    def conditional_operand(self, evaluate):
         """Return an operand that is evaluated conditionally: its block and its result."""
         outer, self.block = self.block, Block(self.block)
         part = self.block, evaluate()
@@ -265,13 +265,13 @@ class Build(Operations):
         if name not in self.frame.variables:  # a later iteration of a loop may assign it
             made = self.frame.variables[name] = Variable(name)
             message = f"'{name.partition('@')[0]}' is used before it is assigned"
-            self.wanted(lambda: made.dtype is not None, node, message)
+            self.check_when_typed(lambda: made.dtype is not None, node, message)
         value = mapped(lambda variable: self.operation("get", attr=variable), self.frame.variables[name])
         options = self.frame.views.get(name)
         if options is None:
             return value
         plain = name.partition("@")[0]
-        self.wanted(
+        self.check_when_typed(
             lambda: value.kind == UNIFORM,
             node,
             f"'{plain}' is one of several views here, which must be the same for all indices",
@@ -301,7 +301,7 @@ class Build(Operations):
             )
         home = frame.homes.get(web.block, Block())
         variables = frame.variables.setdefault(name, mapped(lambda _: Variable(name), value))
-        if not alike(arrangement(variables), arrangement(value)):
+        if not equal_arrangements(arrangement(variables), arrangement(value)):
             self.fail(
                 node,
                 f"'{name.partition('@')[0]}' holds {describe(value)} here and something else elsewhere;"

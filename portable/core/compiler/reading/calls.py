@@ -109,7 +109,7 @@ def replaced(build, record, node):
 
 
 def call_known(build, fn, node):
-    word = words.meant(fn)
+    word = words.row_of_word(fn)
     fn = word.plain if word else fn
     inlined = getattr(fn, "portable_text", None)
     if inlined is None and (word.reads[0] == "inline" if word else layers_own(fn)):
@@ -177,7 +177,7 @@ def call_foreign(build, callee, args):
 def defaults(build, text, node):
     """Return a dict of the default values of the last parameters, by name."""
     names = text.params[len(text.params) - len(text.defaults) :]
-    return {name: build.known(value, node) for name, value in zip(names, text.defaults)}
+    return {name: build.python_value(value, node) for name, value in zip(names, text.defaults)}
 
 
 def arguments_of(build, text, node):
@@ -258,7 +258,7 @@ def read_lanes(build, node, which):
 
 def read_bits(build, node):
     (v,) = build.arguments(node, 1)
-    build.wanted(lambda: is_float(v.dtype), node, "bits wants a float")
+    build.check_when_typed(lambda: is_float(v.dtype), node, "bits wants a float")
     return build.operation("bits", v)
 
 
@@ -342,7 +342,7 @@ def atomic_element(build, node):
     message = f"'{view.label}' has {len(view.shape)} dimension(s); its index is as many integers"
     if len(indices) > len(view.shape) or not all(isinstance(i, Operation) for i in indices):
         build.fail(node, message)
-    build.wanted(lambda: not any(is_float(i.dtype) for i in indices), node, message)
+    build.check_when_typed(lambda: not any(is_float(i.dtype) for i in indices), node, message)
     return view, indices
 
 
@@ -406,7 +406,7 @@ WORDS = {
     "len": read_len,
     "lanes": read_lanes,
     "intrinsic": lambda build, node, name, n: build.intrinsic(name, *build.arguments(node, n)),
-    "whole": lambda build, node, name: build.whole(*build.arguments(node, 1), name),
+    "whole": lambda build, node, name: build.round_to_integer(*build.arguments(node, 1), name),
     "pow": lambda build, node: powered(build, *build.arguments(node, 2), node),
     "bits": read_bits,
     "from_bits": lambda build, node, dtype: build.operation(

@@ -6,7 +6,7 @@ import functools
 from ...texts import elementary_complex
 from ...language.types import Complex, complex_of, is_float
 from .callables import text_of
-from .tree import If, Variable, alike, arrangement, describe, mapped
+from .tree import If, Variable, equal_arrangements, arrangement, describe, mapped
 
 BINARY = {
     ast.Add: "+",
@@ -59,7 +59,7 @@ def complex_sum(build, op, a, b):
 def complex_power(build, base, n):
     """Return the n-th power of a complex number by repeated products."""
     times = functools.partial(complex_operated, build, ast.Mult(), node=None)
-    return repeated_product(base, n, times) or build.known(1 + 0j, None)
+    return repeated_product(base, n, times) or build.python_value(1 + 0j, None)
 
 
 def repeated_product(base, n, times):
@@ -89,7 +89,7 @@ def chosen(build, condition, parts, node):
     (then, a), (otherwise, b) = parts
     if Complex in (type(a), type(b)):
         a, b = (complex_of(build.parts(v)) for v in (a, b))
-    if not alike(arrangement(a), arrangement(b)):
+    if not equal_arrangements(arrangement(a), arrangement(b)):
         build.fail(
             node, f"`{ast.unparse(node)}` is {describe(a)} or {describe(b)}; both sides have as many numbers"
         )

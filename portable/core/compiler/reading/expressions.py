@@ -23,7 +23,17 @@ from .arrays import (
     transposed,
 )
 from .complexes import BINARY, chosen, complex_compared, complex_operated, repeated_product
-from .tree import Operation, View, alike, arranged, arrangement, describe, flat, mapped, plain_tuple
+from .tree import (
+    Operation,
+    View,
+    equal_arrangements,
+    arranged,
+    arrangement,
+    describe,
+    flat,
+    mapped,
+    plain_tuple,
+)
 from ...language.types import (
     DTYPES,
     PARTS,
@@ -46,7 +56,7 @@ def read_constant(build, node):
     if node.value is None:
         return Known(None)
     if isinstance(node.value, (bool, int, float, complex)):
-        return build.known(node.value, node)
+        return build.python_value(node.value, node)
     build.refuse(
         node,
         f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels",
@@ -59,7 +69,7 @@ def read_name(build, node):
     scope = build.frame.text.scope
     if node.id not in scope:
         build.refuse(node, f"'{node.id}' is not defined")
-    return build.known(scope[node.id], node)
+    return build.python_value(scope[node.id], node)
 
 
 def array_table(build, array, node):
@@ -81,7 +91,7 @@ def attribute_of(build, base, node):
             near = difflib.get_close_matches(node.attr, dir(base.value), 3)
             hint = f"; there are {', '.join(near)}" * bool(near)
             build.refuse(node, f"`{ast.unparse(node)}` does not exist{hint}")
-        return build.known(getattr(base.value, node.attr), node)
+        return build.python_value(getattr(base.value, node.attr), node)
     if isinstance(base, (View, Array, Vector)):
         return view_attribute(build, array_of(build, base) if isinstance(base, Vector) else base, node)
     if hasattr(base, "attribute"):
@@ -144,7 +154,7 @@ def powered(build, base, exponent, node):
         return build.operation("one", base) if result is None else result
     if n == 0.5:
         return build.intrinsic("sqrt", base)
-    build.wanted(
+    build.check_when_typed(
         lambda: is_float(promote(base.dtype, exponent.dtype)),
         node,
         "an integer power needs a constant exponent between 0 and 64; cast to float for others",
@@ -237,7 +247,7 @@ def joined(build, conjunction, left, evaluate, nodes):
     c = build.truth(left)
     if c.const is not None:
         return build.rounded(evaluate() if c.const == conjunction else left)
-    part = build.apart(evaluate)
+    part = build.conditional_operand(evaluate)
     return build.operation(
         "junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part]
     )
@@ -247,7 +257,10 @@ def read_choice(build, node):
     c = build.condition(node.test)
     if c.const is not None:
         return mapped(build.rounded, build.expr(node.body if c.const else node.orelse))
-    parts = [build.apart(lambda side=side: _numbers(build, side)) for side in (node.body, node.orelse)]
+    parts = [
+        build.conditional_operand(lambda side=side: _numbers(build, side))
+        for side in (node.body, node.orelse)
+    ]
     if any(isinstance(value, tuple) for _, value in parts):
         return chosen(build, c, parts, node)
     return build.operation(
@@ -318,14 +331,14 @@ def table_item(build, items, index, node):
     of numbers."""
     numbers = [flat(v) for v in items]
     if not all(isinstance(v, Operation) for v in sum(numbers, [index])) or not all(
-        alike(arrangement(v), arrangement(items[0])) for v in items
+        equal_arrangements(arrangement(v), arrangement(items[0])) for v in items
     ):
         build.fail(
             node,
             f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers, or tuples of as"
             " many; `for v in t`, or an index of range(pk.static(len(t))), takes any",
         )
-    build.wanted(
+    build.check_when_typed(
         lambda: not is_float(index.dtype),
         node,
         _NO_INDEX,
@@ -412,7 +425,7 @@ def as_index(build, v, view, extent, part, node):
     if not isinstance(v, Operation):
         team = "; a kernel of an index is launched over a range, one of a team has team.league_rank"
         build.fail(node, _NO_INDEX.format(ast.unparse(part)) + team * hasattr(v, "warp_size"))
-    build.wanted(lambda: not is_float(v.dtype), node, _NO_INDEX, part)
+    build.check_when_typed(lambda: not is_float(v.dtype), node, _NO_INDEX, part)
     if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
         build.fail(
             node,
@@ -424,7 +437,7 @@ def as_index(build, v, view, extent, part, node):
 def as_bound(build, node):
     """Return the value of a slice's bound."""
     v = build.number(node)
-    build.wanted(
+    build.check_when_typed(
         lambda: not is_float(v.dtype),
         node,
         "`{}` is not an integer; the bounds of a slice are integers",

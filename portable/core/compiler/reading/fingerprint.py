@@ -96,10 +96,10 @@ class _Writer:
             self.parts.append(f"{kind.__name__} {value!r}")
         elif isinstance(value, type) or kind in (types.ModuleType, *_WRITTEN, *_BUILTIN):
             self.named(value, kind)
-        elif not self.again(value):
-            self.once(value, kind)
+        elif not self.write_reference(value):
+            self.write_once(value, kind)
 
-    def again(self, value):
+    def write_reference(self, value):
         """Write the number of an object; return True if it was written before."""
         number = self.numbers.setdefault(id(value), len(self.kept))
         self.parts.append(f"%{number}")
@@ -108,7 +108,7 @@ class _Writer:
             return False
         return True
 
-    def once(self, value, kind):
+    def write_once(self, value, kind):
         self.parts.append(kind.__name__)
         if isinstance(value, (Kernel, Function)) and kind.portable_text is Kernel.portable_text:
             self.text(value)
@@ -137,7 +137,7 @@ class _Writer:
         if not lines or any(name.startswith("__") for name in read):
             raise _Unknown
         self.names = frozenset(read | {"dtype"})  # np.dtype reads this attribute of a class
-        if not self.again(lines):
+        if not self.write_reference(lines):
             self.parts += [str(len(lines)), *lines]
         self.parts.append(
             repr((fn.__code__.co_firstlineno, fn.__code__.co_name, fn.__name__, written.options))

@@ -16,7 +16,7 @@ from ...language.types import (
     folded,
     is_float,
     is_weak,
-    meant,
+    converted_constant,
     promote,
     strong,
     weak_dtype,
@@ -74,7 +74,7 @@ class Operations:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = meant(v.const, v.dtype, dtype, self.float_dtype)
+            number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
             return self.strong_const(
                 converted(number, self.float_dtype if dtype == "float" else dtype), dtype
             )
@@ -99,7 +99,7 @@ class Operations:
     def known_as(self, v, dtype):
         """Return the Python number of a constant converted to `dtype`; raise TypeClash for a literal out of
         range."""
-        number = meant(v.const, v.dtype, dtype, self.float_dtype)
+        number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
         if dtype == "int":
             return int(number)
         dtype = strong(dtype, self.float_dtype)
@@ -180,14 +180,14 @@ class Operations:
                 return self.strong_const(number, dtype)
         return self.counted(name, self.operation("intrinsic", *values, attr=name))
 
-    def whole(self, v, name):
+    def round_to_integer(self, v, name):
         """Return a float truncated, rounded down or rounded up, as an integer."""
         if v.const is None:
             return self.counted("convert", self.operation("whole", v, attr=name))
         if not is_float(v.dtype):
             return self.cast(v, "int") if v.dtype == "bool" else v
         round_ = round if name == "rint" else getattr(math, name)
-        number = meant(v.const, v.dtype, "int", self.float_dtype)
+        number = converted_constant(v.const, v.dtype, "int", self.float_dtype)
         return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):

@@ -23,7 +23,7 @@ def flatten(specs):
             yield s
 
 
-def known(specs):
+def known_objects(specs):
     """Return the functions and other objects without a run-time value among the arguments."""
     return tuple(s[1].value for s in flatten(specs) if s[0] == "known")
 
@@ -73,9 +73,9 @@ class Signature:
     def described(self):
         """Return the description of the arguments that `typing.typed` takes."""
 
-        def one(spec):
+        def describe_spec(spec):
             if spec[0] == "tuple":
-                return "tuple", spec[2], *map(one, spec[1])
+                return "tuple", spec[2], *map(describe_spec, spec[1])
             if spec[0] == "static":
                 return "constant", weak_dtype(spec[1]), repr(spec[1]), spec[1]
             if spec[0] == "known":
@@ -84,4 +84,4 @@ class Signature:
                 return "number", spec[1], UNIFORM, 0, False
             return "view", spec[1], (None,) * spec[2], spec[4], spec[0] == "scatter", False, ""
 
-        return [one(s) for s in self.specs]
+        return [describe_spec(s) for s in self.specs]

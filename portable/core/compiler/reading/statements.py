@@ -19,7 +19,7 @@ from .tree import (
     Set,
     Variable,
     View,
-    alike,
+    equal_arrangements,
     arrangement,
     describe,
     flat,
@@ -124,8 +124,8 @@ def put_if(build, s):
         build.statements(s.body if c.const else s.orelse)
     else:
         node = build.put(If(c, Block(build.block), Block(build.block) if s.orelse else None, _heavy(s)))
-        gone = build.within(node.then, s.body)
-        build.gone = bool(s.orelse) and build.within(node.otherwise, s.orelse) and gone
+        gone = build.build_block(node.then, s.body)
+        build.gone = bool(s.orelse) and build.build_block(node.otherwise, s.orelse) and gone
     if not build.gone and _leaves(s):
         rejoin(build)
 
@@ -144,7 +144,7 @@ def put_return(build, s):
         values = flat(value)
         if (
             frame.results
-            and not alike(frame.result, arrangement(value))
+            and not equal_arrangements(frame.result, arrangement(value))
             or not all(isinstance(v, Operation) for v in values)
         ):
             build.fail(s, "every return must give the same number of numbers")
@@ -273,7 +273,7 @@ def range_bounds(build, call, most):
     """Return start, stop and step of a range; step as a Python number if it is known."""
     values = build.arguments(call, 1, most)
     for v, node in zip(values, call.args):
-        build.wanted(
+        build.check_when_typed(
             lambda v=v: not is_float(v.dtype),
             call,
             "`{}`: the bounds are integers, but `{}` is a float; int(...) cuts it off",
@@ -288,7 +288,7 @@ def range_bounds(build, call, most):
 
 def members_loop(build, s, call):
     start, stop, _ = range_bounds(build, call, 2)
-    build.wanted(
+    build.check_when_typed(
         lambda: start.kind == stop.kind == UNIFORM,
         s,
         "the bounds of team.thread_range must be the same for all members",
@@ -365,7 +365,7 @@ def put_loop(build, s, loop, item=None):
     build.put(loop)
     if loop.form == "while":
         build.frame.loops.append(loop)
-        loop.test, loop.condition = build.apart(lambda: build.condition(s.test))
+        loop.test, loop.condition = build.conditional_operand(lambda: build.condition(s.test))
         build.frame.loops.pop()
     else:
         build.order.append(loop.counter)
@@ -381,7 +381,7 @@ def trip(build, s, loop, block, item):
     build.block, build.unrolled = block, 1
     begin_trip(build, s, item)
     build.block = outer
-    build.within(block, s.body)
+    build.build_block(block, s.body)
     build.unrolled = unrolled
     frame.loops.pop()
 
@@ -409,19 +409,19 @@ def unroll(build, s, items):
 
 
 # ---- facts from a statement's syntax
-def _kept(look):
-    """Return `look` with its results cached on the statement, since an unrolled loop needs them in each
+def _cached_by_statement(search):
+    """Return `search` with its results cached on the statement, since an unrolled loop needs them in each
     iteration."""
 
     def known(s):
-        if look.__name__ not in s.__dict__:
-            s.__dict__[look.__name__] = look(s)
-        return s.__dict__[look.__name__]
+        if search.__name__ not in s.__dict__:
+            s.__dict__[search.__name__] = search(s)
+        return s.__dict__[search.__name__]
 
     return known
 
 
-@_kept
+@_cached_by_statement
 def _heavy(s):
     """Return (then, else): True for each branch of an `if` that costs more than a jump."""
     return tuple(
@@ -432,15 +432,16 @@ def _heavy(s):
 def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
     """Return True if the loop's body breaks or continues this loop itself."""
 
-    def look(body):
+    def search(body):
         return any(
-            isinstance(s, kinds) or isinstance(s, ast.If) and (look(s.body) or look(s.orelse)) for s in body
+            isinstance(s, kinds) or isinstance(s, ast.If) and (search(s.body) or search(s.orelse))
+            for s in body
         )
 
-    return look(loop.body)
+    return search(loop.body)
 
 
-@_kept
+@_cached_by_statement
 def _deciding(loop):
     """Return the names of variables on which a loop's next iteration may depend: those in its conditions, and
     those that these are computed from."""
@@ -459,12 +460,12 @@ def _deciding(loop):
     return frozenset(names)
 
 
-@_kept
+@_cached_by_statement
 def _returns(s):
     return any(isinstance(n, ast.Return) for n in walk(s))
 
 
-@_kept
+@_cached_by_statement
 def _leaves(s):
     """Return True if lanes may leave the enclosing iteration or function inside this statement."""
     if _returns(s):

@@ -80,7 +80,9 @@ def _broadcast(build, node):
     note_collective(build, node)
     values = build.arguments(node, 1, 2, build.numeric)
     rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
-    build.wanted(lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members")
+    build.check_when_typed(
+        lambda: rank.kind == UNIFORM, node, "broadcast: the rank must be the same for all members"
+    )
     return mapped(lambda v: build.operation("broadcast", v, rank), values[0])
 
 
@@ -96,7 +98,7 @@ def _append(build, node):
         )
     check_writable(build, view, node)
     at, value, keep = (build.number(a) for a in node.args[1:])
-    build.wanted(
+    build.check_when_typed(
         lambda: at.kind == UNIFORM and not is_float(at.dtype),
         node,
         "append: the place to begin must be an integer that is the same for all members",
@@ -125,7 +127,7 @@ def _tally(build, node):
         )
     check_writable(build, view, node)
     index = build.number(node.args[1])
-    build.wanted(lambda: not is_float(index.dtype), node, "tally: the index must be an integer")
+    build.check_when_typed(lambda: not is_float(index.dtype), node, "tally: the index must be an integer")
     build.writes()
     return build.operation("tally", index, view=view, dtype=view.dtype)
 
@@ -191,7 +193,7 @@ def _scratch(build, node):
     for p in shape:
         if not isinstance(p, Operation):
             build.fail(node, message)
-        build.wanted(lambda p=p: not is_float(p.dtype) and p.kind == UNIFORM, node, message)
+        build.check_when_typed(lambda p=p: not is_float(p.dtype) and p.kind == UNIFORM, node, message)
         if p.const is not None and p.const < 1:
             build.fail(node, f"the shape of scratch must be positive, got {p.const}")
     return build.put(

@@ -194,7 +194,7 @@ class Loop:
         """Return True if lanes leave the loop one by one."""
         return self.varying or self.varying_exit
 
-    def few(self):
+    def has_few_iterations(self):
         """Return True if the loop is known to have few iterations."""
         ends = [getattr(end, "const", None) for end in (self.start, self.stop)]
         least = abs(self.step) if isinstance(self.step, int) else 1
@@ -209,7 +209,7 @@ def _has_loops(nodes):
     """Return True if nodes run a loop of more than a few iterations."""
     return any(
         node.__class__ is Loop
-        and not (node.trips or node.few())
+        and not (node.trips or node.has_few_iterations())
         or any(_has_loops(block.body) for block in inside(node))
         for node in nodes
     )
@@ -323,9 +323,9 @@ def arrangement(values):
     return mapped(lambda _: None, values)
 
 
-def alike(a, b):
+def equal_arrangements(a, b):
     """Return True if two arrangements are equal; a complex number differs from a tuple of two."""
-    return a == b and a.__class__ is b.__class__ and (a is None or all(map(alike, a, b)))
+    return a == b and a.__class__ is b.__class__ and (a is None or all(map(equal_arrangements, a, b)))
 
 
 def arranged(like, numbers):

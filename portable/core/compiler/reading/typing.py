@@ -136,7 +136,7 @@ class _Types:
                 return  # a later sweep solves it
         o.dtype, o.kind = rule(self, o, *o.args)
 
-    def learn(self, node, fact):
+    def set_fact(self, node, fact):
         if not getattr(node, fact):
             setattr(node, fact, True)
             self.changed = True
@@ -184,7 +184,7 @@ class _Types:
             return self.cast(o, a, a.dtype)
         return _counted(a), a.kind if is_float(a.dtype) else kind_of(a)
 
-    def whole(self, o, a):
+    def round_to_integer(self, o, a):
         return ("int", kind_of(a)) if is_float(a.dtype) or a.dtype == "bool" else self.cast(o, a, a.dtype)
 
     def load(self, o, *indices):
@@ -235,7 +235,7 @@ class _Types:
         if s.condition.kind not in (None, UNIFORM):
             for block in (s.then, s.otherwise):
                 if block is not None:
-                    self.learn(block, "split")
+                    self.set_fact(block, "split")
 
     def loop(self, s, rule):
         parting = [
@@ -249,10 +249,10 @@ class _Types:
             )
         ]
         if any(kind not in (None, UNIFORM) for kind in parting):
-            self.learn(s, "varying")
+            self.set_fact(s, "varying")
         if s.masked:
             for block in s.trips or (s.body,):
-                self.learn(block, "split")
+                self.set_fact(block, "split")
 
     def leave(self, s, rule):
         if s.how == "return":
@@ -265,17 +265,17 @@ class _Types:
                 except TypeClash as clash:
                     refuse(self.build.kernel_name, assignment, clash)
             if not s.together:
-                self.learn(call, "varying_return")
+                self.set_fact(call, "varying_return")
                 for loop in s.loops:
-                    self.learn(loop, "varying_exit")
+                    self.set_fact(loop, "varying_exit")
             return
         apart = s.block.parted_from(_trip_of(s.target, s.block))
         if s.how == "continue" and apart:
-            self.learn(s.target, "varying_continue")
+            self.set_fact(s.target, "varying_continue")
         # After a varying continue, other lanes may still be in the loop when some break.
         s.together = not apart and not (s.how == "break" and s.target.varying_continue)
         if not s.together:
-            self.learn(s.target, "varying_exit")
+            self.set_fact(s.target, "varying_exit")
 
     def free(self, s):
         """Record a variable that the loop's iterations change for all lanes together, and on which the next
@@ -309,11 +309,11 @@ def _floats(types, o, *args):
     return common_float(args), kind_of(*args)
 
 
-def _nothing(types, o, *args):
+def _no_result(types, o, *args):
     return None, UNIFORM
 
 
-def _of(dtype, kind=None):
+def _fixed_result(dtype, kind=None):
     """Return the rule for results of a fixed dtype, and of a fixed kind or the kind of the arguments."""
     return lambda types, o, *args: (dtype, kind or kind_of(*args))
 
@@ -333,7 +333,7 @@ _RULES = {
     "cast": _Types.cast,
     "settle": _Types.settle,
     "rounded": lambda types, o, a: types.cast(o, a, a.dtype),
-    "not": _of("bool"),
+    "not": _fixed_result("bool"),
     "negate": lambda types, o, a: (_counted(a), kind_of(a)),
     "invert": _Types.invert,
     "one": _of_first(UNIFORM),
@@ -342,25 +342,25 @@ _RULES = {
     "intrinsic": _floats,
     "math": _floats,
     "abs": _Types.abs,
-    "whole": _Types.whole,
+    "whole": _Types.round_to_integer,
     "bits": lambda types, o, a: ("int32" if types.strong(a.dtype) == "float32" else "int64", kind_of(a)),
     "from_bits": lambda types, o, a: (o.attr, kind_of(a)),
     "lanes": lambda types, o, a: ("bool", a.kind if types.W == 1 else UNIFORM),
     "load": _Types.load,
-    **dict.fromkeys(("store", "together", "barrier", "assert", "print", "breakpoint"), _nothing),
+    **dict.fromkeys(("store", "together", "barrier", "assert", "print", "breakpoint"), _no_result),
     "combine": _of_first(UNIFORM),
     "item": lambda types, o, whole: (whole.args[o.attr].dtype, whole.kind),
     "foreign": _Types.foreign,
     "part": lambda types, o, whole: (whole.attr.dtypes[o.attr], VARYING),
     "atomic": _of_view,
-    "extent": _of("int"),
-    "counter": _of("int"),
+    "extent": _fixed_result("int"),
+    "counter": _fixed_result("int"),
     "member": _Types.member,
     "rank": _Types.member,
-    "league_rank": _of("int", UNIFORM),
-    "league_size": _of("int", UNIFORM),
+    "league_rank": _fixed_result("int", UNIFORM),
+    "league_size": _fixed_result("int", UNIFORM),
     "broadcast": _of_first(UNIFORM),
-    "append": _of("int", UNIFORM),
+    "append": _fixed_result("int", UNIFORM),
     "mma": _of_first(VARYING),
     "tally": _of_view,
     "before": _of_first(VARYING),
@@ -378,7 +378,7 @@ def refuse(kernel_name, node, clash):
         else f"`{ast.unparse(place).splitlines()[0]}`"
     )
     raise LoweringError(
-        f"kernel '{kernel_name}' ({text.where(place)}): {by_users_names(what)}: {clash}"
+        f"kernel '{kernel_name}' ({text.place_of(place)}): {by_users_names(what)}: {clash}"
     ) from None
 
 

@@ -37,11 +37,11 @@ def _shift(ops, op, x, y, dtype, count):
     b, bits = ops.b, BITS[dtype]
     if count is not None and 0 <= count < bits:
         return {"<<": b.shl, ">>": b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)
-    y = ops.intrinsic("umin", [y, ops.alike(y, bits)])  # for PTX, LLVM uses the lower half of a count
-    inside = b.icmp_unsigned("<", y, ops.alike(y, bits))
+    y = ops.intrinsic("umin", [y, ops.constant_like(y, bits)])  # for PTX, LLVM uses the lower half of a count
+    inside = b.icmp_unsigned("<", y, ops.constant_like(y, bits))
     if op == ">>" and dtype not in UNSIGNED:
-        return b.ashr(x, b.select(inside, y, ops.alike(y, bits - 1)))
-    return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), ops.alike(x, 0))
+        return b.ashr(x, b.select(inside, y, ops.constant_like(y, bits - 1)))
+    return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), ops.constant_like(x, 0))
 
 
 def _divide(ops, op, x, y, dtype, const_b):
@@ -57,7 +57,7 @@ def _divide(ops, op, x, y, dtype, const_b):
         ops.diverges()
         return _called(ops, op, x, y, dtype, near)
     return (
-        _nearly(ops, x, y, dtype)
+        _wrapped_remainder(ops, x, y, dtype)
         if near and not ops.target.straight
         else _any_divided(ops, op, x, y, dtype, None)
     )
@@ -73,7 +73,7 @@ def _hidden(ops, x, move):
     return x
 
 
-def _nearly(ops, x, y, dtype):
+def _wrapped_remainder(ops, x, y, dtype):
     """Return x % y, with a fast path by one subtraction for indices that wrap around, as in `(i + 1) % n`."""
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
@@ -85,7 +85,7 @@ def _inside(ops, once, y):
     """Return an LLVM bool that is true if `once`, the unsigned minimum of x and x - y, is x % y: y is
     positive, and so small that no x below 2 y is negative."""
     b, width = ops.b, getattr(y.type, "element", y.type).width
-    short = b.icmp_unsigned("<", b.sub(y, ops.alike(y, 1)), ops.alike(y, 1 << width - 2))
+    short = b.icmp_unsigned("<", b.sub(y, ops.constant_like(y, 1)), ops.constant_like(y, 1 << width - 2))
     return b.and_(b.icmp_unsigned("<", once, y), short)
 
 
@@ -101,12 +101,12 @@ def _called(ops, op, x, y, dtype, near):
         function.attributes.add("nounwind")
         function.attributes.add("readnone")
         b = ops.b = outside.__class__(function.append_basic_block("begin"))
-        b.ret(_narrowly(ops, op, *function.args, dtype, near))
+        b.ret(_narrow_result(ops, op, *function.args, dtype, near))
         ops.b = outside
     return outside.call(function, [x, y])
 
 
-def _narrowly(ops, op, x, y, dtype, near):
+def _narrow_result(ops, op, x, y, dtype, near):
     """Return the result of the body of such a function; `near`: the remainder is probably near (see
     `_near`)."""
     b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
@@ -116,12 +116,12 @@ def _narrowly(ops, op, x, y, dtype, near):
         quick = lambda: b.zext(_any_divided(ops, op, a, n, "uint32", None), x.type)  # noqa: E731
         return ops.chosen(small, quick, otherwise)
     if x.type.width == 32:
-        return _near(ops, a, n)
+        return _near_remainder(ops, a, n)
     small = b.and_(*(b.icmp_unsigned("<", b.add(v, x.type(1 << 31)), x.type(1 << 32)) for v in (x, y)))
-    return ops.chosen(small, lambda: b.sext(_near(ops, a, n), x.type), otherwise)
+    return ops.chosen(small, lambda: b.sext(_near_remainder(ops, a, n), x.type), otherwise)
 
 
-def _near(ops, a, n):
+def _near_remainder(ops, a, n):
     """Return a remainder of int32 with a fast path by one subtraction, which also covers -1, as in `(i - 1 +
     n) % n`."""
     once = ops.intrinsic("umin", [a, ops.b.sub(a, n)])
@@ -131,7 +131,7 @@ def _near(ops, a, n):
 
 def _any_divided(ops, op, x, y, dtype, const_b):
     """Return x // y or x % y for any two numbers."""
-    b, zero, by_zero = ops.b, ops.alike(x, 0), None
+    b, zero, by_zero = ops.b, ops.constant_like(x, 0), None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
     if dtype in UNSIGNED:
@@ -153,16 +153,16 @@ def _packed(ops, dtype):
 def _by_power(ops, op, x, power):
     """Return x // power or x % power for a power of two."""
     if op == "%":
-        return ops.b.and_(x, ops.alike(x, power - 1))
-    return ops.b.ashr(x, ops.alike(x, power.bit_length() - 1))
+        return ops.b.and_(x, ops.constant_like(x, power - 1))
+    return ops.b.ashr(x, ops.constant_like(x, power.bit_length() - 1))
 
 
 def _divisor(ops, x, y, dtype, modulo):
     """Return the mask of zeros of y, and y with 1 where the division x by y would trap. For a `modulo`, 1
     also replaces -1, and the mask is None: both divisors leave 0."""
     b = ops.b
-    one, least, minus = (ops.alike(x, n) for n in (1, -(2 ** (BITS[dtype] - 1)), -1))
-    by_zero = traps = b.icmp_signed("==", y, ops.alike(x, 0))
+    one, least, minus = (ops.constant_like(x, n) for n in (1, -(2 ** (BITS[dtype] - 1)), -1))
+    by_zero = traps = b.icmp_signed("==", y, ops.constant_like(x, 0))
     if modulo:
         return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
     if dtype not in UNSIGNED:  # the least integer by -1 wraps to itself

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from ...locks import look
+from ...locks import check_interrupt
 from ...texts.elementary import ELEMENTARY_FILES
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
@@ -61,7 +61,7 @@ class Emitter:
         self.ops.b = builder
         self.watch.begin(self.ops)
 
-    def here(self, mask=None, tail=False):
+    def make_place(self, mask=None, tail=False):
         """Return the place at the beginning of a function, or for a pack of lanes under a mask."""
         return Here(self, mask, True, tail)
 
@@ -108,7 +108,7 @@ class Here(NamedTuple):
     def team(self):
         return self.scope.team
 
-    def under(self, mask, alive=False):
+    def restricted_to(self, mask, alive=False):
         """Return this place restricted to the lanes of a mask."""
         return self._replace(mask=mask, alive=alive)
 
@@ -146,7 +146,7 @@ class Here(NamedTuple):
         if node is None or node in values:
             return values.get(node)
         if node.op == "const":
-            return self.ops.known(node)
+            return self.ops.constant_value(node)
         view, d = node.attr  # an extent: all other nodes are emitted before their use
         return self.ops.length(values[view].shape[d])
 
@@ -156,8 +156,8 @@ class Here(NamedTuple):
         here, lower = self, self.lower
         for node in block.body:
             self.ops.line = node.line
-            lower.watch.at(self.ops, node.line)
-            look(lower.kernel_name)
+            lower.watch.begin_statement(self.ops, node.line)
+            check_interrupt(lower.kernel_name)
             try:
                 here = _STATEMENTS[node.__class__](here, node)
             except TypeClash as clash:  # a constant out of range
@@ -198,7 +198,7 @@ class Here(NamedTuple):
         back, jump, n_before = b.block, loop.entry.instructions.pop(), len(b.function.blocks)
         loop.entry.terminator = None
         b.position_at_end(loop.entry)
-        result = self.memory.load(self.under(loop.first, self.alive), view, indices)
+        result = self.memory.load(self.restricted_to(loop.first, self.alive), view, indices)
         loop.before |= set(b.function.blocks[n_before:])
         loop.entry = b.block
         b.branch(jump.operands[0])
@@ -229,7 +229,7 @@ class Here(NamedTuple):
         if place is None or self.ops.W == 1:
             return self
         live = b.load(place, self.ops.mask_type)
-        here = self.under(live if self.mask is None else b.and_(self.mask, live))
+        here = self.restricted_to(live if self.mask is None else b.and_(self.mask, live))
         if block.parted_from(node.body):
             return here
         more = b.append_basic_block("more")  # skipped by a pack if all its lanes have returned
@@ -347,7 +347,7 @@ def _masked_if(here, s, c):
             inside, after = b.blocks("lanes", "after")
             b.cbranch(ops.any_lane(mask), inside, after)
             b.position_at_end(inside)
-        there = here.under(mask, skip).block(body)
+        there = here.restricted_to(mask, skip).block(body)
         if skip:
             if there:
                 b.branch(after)

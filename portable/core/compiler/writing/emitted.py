@@ -70,7 +70,7 @@ def text_of(entry, target, emit):
         code = Code(entry, target)
         emit(code)
     if not target.crowded:
-        code.lower.memory.facts.tell(code.module)
+        code.lower.memory.facts.write_to(code.module)
     text, links = str(code.module), code.lower.links
     return registry.part("functions of numba's").linked(target, text, links) if links else text
 
@@ -153,7 +153,7 @@ class Code:
         `outer`: a box's leading indices, LLVM values.
         """
         outer = [Value("int", UNIFORM, v) for v in outer]
-        here, where = self.lower.here(mask, mask is not None), (*outer, index)
+        here, where = self.lower.make_place(mask, mask is not None), (*outer, index)
         self.watch.visiting = True
         inside, text = here._replace(where=where), self.kernel.portable_text
         result = inside.inline(text, [*where, *self.args])
@@ -168,7 +168,7 @@ class Code:
 
     def combined(self, reducer, a, b):
         """Return the combination of two states of a reducer."""
-        return combine_states(self.lower.here(), reducer, a, b)
+        return combine_states(self.lower.make_place(), reducer, a, b)
 
     def _linear(self, outer, index):
         """Return the row-major position of an index in its box; for a range, the index itself."""
@@ -245,7 +245,7 @@ class Code:
 
     def write_results(self, totals):
         """Emit stores of the reducers' results for the last states, each number at its own address."""
-        finals = [finished(self.lower.here(), r, state) for r, state in zip(self.reducers, totals)]
+        finals = [finished(self.lower.make_place(), r, state) for r, state in zip(self.reducers, totals)]
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
             place = self.b.load(self.word(self.block, first + k), PTR)

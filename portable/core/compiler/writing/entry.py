@@ -4,15 +4,15 @@ argument block, reduction states."""
 import functools
 import math
 
-from ...depth import room
+from ...depth import deep_sources
 from ....errors import DTypeError, LanguageError, ShapeError
 from ...language.frontend import has_loops, reached
 from ...places.policy import WITH_PREFIXES, n_indices
 from ...language.reducer import Sum
-from ...locks import kept
+from ...locks import lazy_attribute
 from .block import EXTRA, Launched, Results
 from ..reading.keys import sources, written
-from ..reading.signature import flatten, known
+from ..reading.signature import flatten, known_objects
 from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
 from ...language.types import (
@@ -72,15 +72,15 @@ class Entry(Launched):
     def __init__(self, machine, kernel, policy_kind, specs, reducers=(), watch=None):
         super().__init__(kernel, policy_kind, specs, reducers)
         self.machine = machine
-        self._texts = kernel.portable_text, known(specs)
-        with self.room():
+        self._texts = kernel.portable_text, known_objects(specs)
+        with self.source_stack():
             self._read_text()
         self.watch = watch(self) if watch else Watch()
         self.fault_bytes = self.watch.fault_bytes
 
-    @kept
+    @lazy_attribute
     def text(self):
-        with self.room():
+        with self.source_stack():
             return self.machine.text(self)
 
     @property
@@ -93,13 +93,13 @@ class Entry(Launched):
         addresses."""
         return self.signature.n_words + len(EXTRA) + (len(self.results.dtypes) if self.results else 0)
 
-    def room(self):
+    def source_stack(self):
         """Return a context manager that provides stack for the nesting of the kernel's source."""
 
         def trees():
             return [text.tree for text in reached(*self._texts) if text is not None]
 
-        return room(f"kernel '{self.kernel.name}' ({self.kernel.place})", trees)
+        return deep_sources(f"kernel '{self.kernel.name}' ({self.kernel.place})", trees)
 
     def _read_text(self):
         kernel, policy_kind = self.kernel, self.policy_kind
@@ -123,7 +123,7 @@ class Entry(Launched):
         steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
         identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
         trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
-        with self.room():
+        with self.source_stack():
             texts = [written(tree, self.signature.float_dtype) for tree in trees]
         return repr(
             (

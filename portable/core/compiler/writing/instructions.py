@@ -59,11 +59,11 @@ def _abs(here, o, a):
     return ops.select(ops.compare("<", a, ops.const(0)), ops.negate(a), a)
 
 
-def _whole(here, o, a):
+def _round_to_integer(here, o, a):
     ops = here.ops
     if not is_float(a.dtype):
         return ops.cast(a, "int") if a.dtype == "bool" else a
-    if a.const is not None:  # a number that wraps at its conversion, see `Operations.whole`
+    if a.const is not None:  # a number that wraps at its conversion, see `Operations.round_to_integer`
         own = ops.strong(a.dtype)
         a = Value(own, UNIFORM, ops.get(a, own, UNIFORM))
     return ops.cast(a if o.attr == "trunc" else ops.float_intrinsic(o.attr, (a,), a.dtype), "int")
@@ -110,7 +110,7 @@ def _layers_text(here, name, pair, values, dtype, part=None):
     its result, or a part of it."""
     strong = here.ops.strong(dtype)
     text = text_of(pair[strong == "float64"])
-    result = here.lower.watch.own(here, name, text, values, strong)
+    result = here.lower.watch.replace_function(here, name, text, values, strong)
     if result is None:
         result = here.own_text(text, values, strong)
     result = result if part is None else result[part]
@@ -166,7 +166,7 @@ def _choice(here, o, c):
 
 def _lazily(here, part, condition, holds):
     """Return an operand, evaluated for the lanes in which the condition equals `holds`."""
-    return here.under(here.ops.narrowed(here.mask, condition, holds)).part(part)
+    return here.restricted_to(here.ops.narrowed(here.mask, condition, holds)).part(part)
 
 
 # ---- teams
@@ -175,15 +175,15 @@ def _combine(here, o, *state):
     if o.attr.commutes:
         return team.combine(ops, state, combine, again=here.call.depth > 1 or bool(here.loops))
     last = ops.const(here.lower.described_team[1] - 1)  # the scan before the last member, and its state
-    whole = combine(_before(here, o, *state), state)
+    whole = combine(_scan_of_members(here, o, *state), state)
     return tuple(team.pick(ops, v, last) for v in whole)
 
 
-def _before(here, o, *own):
+def _scan_of_members(here, o, *own):
     ops, combine = here.ops, functools.partial(combine_states, here, o.attr)
     own = ops.spread(own)
     neutral = tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(o.attr.neutral(own[0].dtype), own))
-    return ops.spread(here.team.before(ops, own, neutral, combine))
+    return ops.spread(here.team.scan_members(ops, own, neutral, combine))
 
 
 def _item(here, o, states):
@@ -197,7 +197,7 @@ EMITTED = {
     ),
     "atomic": _atomic,
     "barrier": lambda here, o: here.team.barrier(here.ops),
-    "before": _before,
+    "before": _scan_of_members,
     "binary": _binary,
     "bits": _bits,
     "broadcast": lambda here, o, value, rank: here.team.pick(here.ops, value, rank),
@@ -230,5 +230,5 @@ EMITTED = {
     "store": _store,
     "tally": lambda here, o, index: here.team.tally(here, here.scope.values[o.view], index, o.view.shape[0]),
     "together": lambda here, o: None,
-    "whole": _whole,
+    "whole": _round_to_integer,
 }

@@ -13,7 +13,7 @@ def emit_loop(here, loop):
         return trips(here, loop, [(block, None) for block in loop.trips])
     if loop.form == "while":
         test = loop.test, loop.condition
-        return run_loop(here, loop, lambda here: here.part(test), _nothing, _nothing)
+        return run_loop(here, loop, lambda here: here.part(test), _no_counter, _no_counter)
     start, stop = here.value(loop.start), here.value(loop.stop)
     if loop.form == "members":
         return here.team.thread_range(here, loop, start, stop)
@@ -21,7 +21,7 @@ def emit_loop(here, loop):
     return counted_loop(here, loop, start, stop, step)
 
 
-def _nothing():
+def _no_counter():
     """Do nothing, for a loop without a counter."""
 
 
@@ -37,7 +37,7 @@ def trips(here, loop, trips):
     for block, member in trips:
         after_trip, there = b.append_basic_block("next"), here
         if masked:
-            there = here.under(b.load(live, here.ops.mask_type), True)
+            there = here.restricted_to(b.load(live, here.ops.mask_type), True)
             b.store(there.mask, current)
             body = b.append_basic_block("trip")
             b.cbranch(ops.any_lane(there.mask), body, exit_block)
@@ -109,10 +109,10 @@ def _trips_of(ops, start, stop, step):
     b, kind = ops.b, ops.kind_of(start, stop)
     first, last = (ops.get(v, "int", kind) for v in (start, stop))
     gap = b.sub(last, first) if step > 0 else b.sub(first, last)
-    one = ops.alike(first, 1)
-    n = b.add(b.udiv(b.sub(gap, one), ops.alike(first, abs(step))), one)
+    one = ops.constant_like(first, 1)
+    n = b.add(b.udiv(b.sub(gap, one), ops.constant_like(first, abs(step))), one)
     some = b.icmp_signed("<" if step > 0 else ">", first, last)
-    return Value("int", kind, b.select(some, n, ops.alike(first, 0)))
+    return Value("int", kind, b.select(some, n, ops.constant_like(first, 0)))
 
 
 def run_loop(here, loop, test, item, advance, counted=None):
@@ -126,7 +126,7 @@ def run_loop(here, loop, test, item, advance, counted=None):
     ops.diverges()
     test = here.lower.watch.loop(here, loop, test)
     emit = _masked_loop if loop.masked and ops.W > 1 else _plain_loop
-    if here.own or loop.few():
+    if here.own or loop.has_few_iterations():
         emit(here, loop, test, item, advance)
         return here
     looks, strip = not here.looping or loop.form == "while", ops.target.strip
@@ -137,7 +137,7 @@ def run_loop(here, loop, test, item, advance, counted=None):
     def next_trip():
         advance()
         if looks:
-            ops.target.look(ops)
+            ops.target.poll_flag(ops)
 
     emit(here._replace(looping=True), loop, test, item, next_trip)
     return here
@@ -157,16 +157,16 @@ def _in_strips(here, loop, item, advance, place, stop, step):
         advance()
         b.store(b.add(b.load(trip, I64), I64(1), flags=("nsw", "nuw")), trip)
 
-    def between(exit_block):
+    def poll_between(exit_block):
         b.cbranch(b.icmp_signed("<", b.load(place, I64), stop), more, exit_block)
         b.position_at_end(more)
-        ops.target.look(ops)
+        ops.target.poll_flag(ops)
         b.branch(strip)
 
     b.go(strip)
     n_trips = _trips_of_strip(ops, place, stop, step)
     b.store(I64(0), trip)
-    _plain_loop(here, loop, in_strip, item, next_trip, between)
+    _plain_loop(here, loop, in_strip, item, next_trip, poll_between)
 
 
 def _trips_of_strip(ops, place, stop, step):
@@ -208,7 +208,7 @@ def _masked_loop(here, node, test, item, advance):
     b.go(body)
     loop.trip = b.load(loop.live, here.ops.mask_type)
     b.store(loop.trip, loop.current)
-    _trip(here.under(loop.trip, True), loop, node.body, item)
+    _trip(here.restricted_to(loop.trip, True), loop, node.body, item)
     b.position_at_end(loop.next_block)
     advance()
     b.cbranch(here.ops.any_lane(_next_trip(here, loop, test)), body, loop.exit_block)

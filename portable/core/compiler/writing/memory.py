@@ -144,7 +144,7 @@ class Memory:
             return pointer
         return self.ops.b.select(self.ops.any_lane(here.mask), pointer, self.dummy())
 
-    def _own(self, here, pointer, view, indices):
+    def _row_pointer(self, here, pointer, view, indices):
         """Return the pointer of a pack's row. A private array may be accessed under any mask if its indices
         are known.
 
@@ -159,7 +159,7 @@ class Memory:
         """Return the number at an element, for each lane if any index varies."""
         dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
-            x = self.ops.b.icmp_unsigned("!=", x, self.ops.alike(x, 0))
+            x = self.ops.b.icmp_unsigned("!=", x, self.ops.constant_like(x, 0))
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
         return Value(held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
 
@@ -175,7 +175,7 @@ class Memory:
         if how == "pairs":
             return self._load_of_pairs(here, pointer, element, align, int(indices[-1].const))
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            return note(b.load(self._own(here, pointer, view, indices), vector, align=align))
+            return note(b.load(self._row_pointer(here, pointer, view, indices), vector, align=align))
         what = "load" if how == "contiguous" else "gather"
         return self._masked_load(here, what, pointer, vector, align, self.ops.mask_value(here.mask))
 
@@ -240,7 +240,7 @@ class Memory:
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
             bits = b.zext(x, ops.shaped(I32, x))
-            return b.bitcast(b.shl(bits, ops.alike(bits, 16)), ops.shaped(F32, x))
+            return b.bitcast(b.shl(bits, ops.constant_like(bits, 16)), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
         return ops.convert(x, dtype, held(dtype))
 
@@ -255,7 +255,7 @@ class Memory:
         if dtype == "float16":
             return b.bitcast(ops.convert(x, "float32", dtype), ops.shaped(I16, x))
         bits = b.bitcast(x, ops.shaped(I32, x))
-        number = functools.partial(ops.alike, bits)
+        number = functools.partial(ops.constant_like, bits)
         upper = b.lshr(bits, number(16))
         rounded = b.lshr(b.add(b.add(bits, number(0x7FFF)), b.and_(upper, number(1))), number(16))
         nan = b.or_(b.and_(upper, number(0x8000)), number(0x7FC0))
@@ -286,7 +286,7 @@ class Memory:
             return
         x = self._stored(value, dtype, VARYING)
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            pointer, b = self._own(here, pointer, view, indices), self.ops.b
+            pointer, b = self._row_pointer(here, pointer, view, indices), self.ops.b
             if here.mask is not None:  # dead lanes keep their old values
                 x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
             self.facts.note(view, b.store(x, pointer, align=align))

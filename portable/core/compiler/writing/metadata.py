@@ -54,7 +54,7 @@ class Facts:
         if not view.store:
             self.written.add(view.apart)
 
-    def tell(self, module):
+    def write_to(self, module):
         """Append the metadata to the recorded lines: the scope of each, the other scopes, and that loads of
         unwritten views are invariant."""
         views = list(dict.fromkeys(view for _, view in self.lines))

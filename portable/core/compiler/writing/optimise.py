@@ -5,7 +5,7 @@ from llvmlite.binding.ffi import ObjectRef
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ....errors import LoweringError
-from ...locks import look
+from ...locks import check_interrupt
 
 _PACE = 500_000  # characters of IR that LLVM processes in a second, or more
 
@@ -30,11 +30,11 @@ def optimise(text, tm, kernel_name, level=3, by_function=False):
         manager, parts = builder.getModulePassManager() if level else _few_passes(), [module]
     try:
         for part in parts:
-            look(kernel_name, len(text) / _PACE)
+            check_interrupt(kernel_name, len(text) / _PACE)
             manager.run(part, builder)
     finally:
         _free(manager)
-    look(kernel_name)
+    check_interrupt(kernel_name)
     return module
 
 

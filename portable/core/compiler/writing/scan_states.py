@@ -29,7 +29,7 @@ class Scanned:
 
     def _contributed(self, index, mask=None):
         """Return the state of the kernel's contribution at an index, or at a pack of them."""
-        code, here = self.code, self.code.lower.here(mask, mask is not None)
+        code, here = self.code, self.code.lower.make_place(mask, mask is not None)
         inside, text = here._replace(where=(index,)), code.kernel.portable_text
         (value,) = code.entry.contributions(inside.inline(text, [index, *code.args]))
         return code.state(here, self.reducer, value, index, VARYING)
@@ -46,4 +46,4 @@ class Scanned:
 
     def _finished(self, state):
         """Return the numbers of the prefix for a state."""
-        return flat(finished(self.code.lower.here(), self.reducer, state))
+        return flat(finished(self.code.lower.make_place(), self.reducer, state))

@@ -31,13 +31,13 @@ from ...language.types import (
     is_float,
     is_weak,
     kind_of,
-    meant,
+    converted_constant,
     promote,
     rounded,
     stays_aligned,
     strong,
     weak_dtype,
-    whole,
+    to_integer,
     wrapped,
 )
 from ..reading.tree import node
@@ -134,8 +134,8 @@ class Ops:
     ----------
     target : the machine: `fast_math`, its own forms of elementary functions; `step`, the difference between
         a pack's indices; `straight`, whether it has special packs for straight-line code; `crowded`, whether
-        registers are more important than fewer instructions; `look`, which lets a launch end at this place;
-        `strip`, iterations of a light loop between two calls of `look`, 0 for none
+        registers are more important than fewer instructions; `poll_flag`, which lets a launch end here;
+        `strip`, iterations of a light loop between two calls of `poll_flag`, 0 for none
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 
@@ -213,7 +213,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self.constant(meant(v.const, v.dtype, dtype, self.float_dtype), dtype)
+            number = self.constant(converted_constant(v.const, v.dtype, dtype, self.float_dtype), dtype)
             return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -234,7 +234,7 @@ class Ops:
             return int(bool(number))
         if is_float(dtype):
             return rounded(number, dtype)
-        number = whole(number, dtype) if isinstance(number, float) else int(number)
+        number = to_integer(number, dtype) if isinstance(number, float) else int(number)
         check_fits(number, dtype)
         return wrapped(number, BITS[dtype])
 
@@ -244,11 +244,11 @@ class Ops:
         build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), is_float(a), is_float(b)
         if b == "bool":
             differs = build.fcmp_unordered if fa else build.icmp_signed
-            return differs("!=", x, self.alike(x, 0))
+            return differs("!=", x, self.constant_like(x, 0))
         if fa and fb:
             return build.fpext(x, to) if BITS[b] > BITS[a] else build.fptrunc(x, to)
         if fa:
-            return self._whole(x, to, b)
+            return self._to_integer(x, to, b)
         unsigned = a in UNSIGNED or a == "bool"
         if fb:
             return build.uitofp(x, to) if unsigned else build.sitofp(x, to)
@@ -260,19 +260,23 @@ class Ops:
         """Return a scalar type, or its vector type if an LLVM value is a vector."""
         return pack_of(scalar, self.W) if isinstance(x.type, ir.VectorType) else scalar
 
-    def _whole(self, x, to, dtype):
+    def _to_integer(self, x, to, dtype):
         """Return floats as integers: truncated, clamped to the type's range, NaN as 0. LLVM's conversion is
         undefined out of range."""
         b, (low, high) = self.b, bounds(dtype)
         whole = (b.fptoui if dtype in UNSIGNED else b.fptosi)(x, to)
-        beyond = b.fcmp_ordered(">=", x, self.alike(x, float(high + 1)))
-        whole = b.select(beyond, self.alike(whole, wrapped(high, BITS[dtype])), whole)
+        beyond = b.fcmp_ordered(">=", x, self.constant_like(x, float(high + 1)))
+        whole = b.select(beyond, self.constant_like(whole, wrapped(high, BITS[dtype])), whole)
         if dtype in UNSIGNED:
-            return b.select(b.fcmp_ordered(">", x, self.alike(x, 0.0)), whole, self.alike(whole, 0))
-        whole = b.select(b.fcmp_ordered("<", x, self.alike(x, float(low))), self.alike(whole, low), whole)
-        return b.select(b.fcmp_unordered("uno", x, x), self.alike(whole, 0), whole)
+            return b.select(
+                b.fcmp_ordered(">", x, self.constant_like(x, 0.0)), whole, self.constant_like(whole, 0)
+            )
+        whole = b.select(
+            b.fcmp_ordered("<", x, self.constant_like(x, float(low))), self.constant_like(whole, low), whole
+        )
+        return b.select(b.fcmp_unordered("uno", x, x), self.constant_like(whole, 0), whole)
 
-    def alike(self, x, number):
+    def constant_like(self, x, number):
         """Return a constant with the type of an LLVM value."""
         if isinstance(x.type, ir.VectorType):
             return self.full(x.type.element, number)
@@ -283,7 +287,7 @@ class Ops:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = meant(v.const, v.dtype, dtype, self.float_dtype)
+            number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
             return Value(dtype, UNIFORM, None, converted(number, self.strong(dtype)))
         if v.kind == LINEAR and dtype in CONSECUTIVE and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
@@ -292,9 +296,9 @@ class Ops:
 
     kind_of = staticmethod(kind_of)
 
-    def known(self, node):
+    def constant_value(self, node):
         """Return the value of a constant of a typed tree; the value of a rounded product has its factors."""
-        factors = () if self.flags else tuple(map(self.known, node.args))
+        factors = () if self.flags else tuple(map(self.constant_value, node.args))
         return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
 
     def folded(self, op, a, b):
@@ -431,7 +435,7 @@ class Ops:
         if isinstance(stride, int):
             if stride == 1:
                 return index
-            stride = self.alike(index, stride)
+            stride = self.constant_like(index, stride)
         elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
         return self.b.mul(index, stride, flags=NSW)
@@ -444,7 +448,7 @@ class Ops:
         if isinstance(b, int):
             if b == 0:
                 return a
-            b = self.alike(a, b)
+            b = self.constant_like(a, b)
         return self.b.add(a, b, flags=NSW)
 
     def smaller(self, a, b):

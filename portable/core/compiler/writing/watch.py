@@ -22,10 +22,10 @@ class Watch:
     def done(self, code):
         """Observe that all code of an entry is emitted, except the end of its last function."""
 
-    def at(self, ops, line):
+    def begin_statement(self, ops, line):
         """Observe that the statement of a source line comes next."""
 
-    def own(self, here, name, text, args, float_dtype):
+    def replace_function(self, here, name, text, args, float_dtype):
         """Return a replacement for the result of one of the layer's own functions; None to emit its code."""
 
     def call(self, here, node):

@@ -105,7 +105,7 @@ def _most_maps():
         return 65530
 
 
-@locks.alone
+@locks.compile_alone
 def load(text, kernel_name, key=None, level=3, hear=None):
     """Return addresses of the functions of IR, compiled or taken from the cache.
 
@@ -151,7 +151,7 @@ def key_of(identity, level=3):
     return cache.key("cpu, large", level, *target(), identity)
 
 
-@locks.alone
+@locks.compile_alone
 def rewritten(text, kernel_name, change):
     """Like `load`, but pass the optimised IR through `change`, a function from str to str; the result is
     never cached.
@@ -167,7 +167,7 @@ def linked(code, hear=None):
     _require_room()
     # functions that it calls are registered before it is linked; many first launches never poll for Ctrl-C
     if b"portable_usual" in code:
-        _usual()
+        _usual_code()
     if hear and (b"portable_poll" in code or b"portable_ends" in code):
         hear()
     module = llvm.parse_assembly("")
@@ -179,7 +179,7 @@ def linked(code, hear=None):
     return engine.get_function_address  # which keeps the engine, and so the code, alive
 
 
-@locks.alone
+@locks.compile_alone
 def assembly(text, kernel_name):
     """Return the readable assembly of IR, with LLVM's remarks on loops and on values spilled to the stack."""
     tm = new_machine()
@@ -242,7 +242,7 @@ out:
 """
 
 
-@locks.once
+@locks.compile_once
 def past_caches():
     """Return the address of a pool's function that copies bytes as `pool_copy` does, but past the caches:
     for a device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple
@@ -284,8 +284,8 @@ define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
 }.get(MACHINE, "")
 
 
-@locks.once
-def _usual():
+@locks.compile_once
+def _usual_code():
     """Return the code of `USUAL`, which entries call as portable_usual."""
     code = load(USUAL, "the usual state", level=None)
     llvm.add_symbol("portable_usual", code("usual"))

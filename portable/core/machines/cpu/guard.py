@@ -28,18 +28,21 @@ def guard(module, entry, machine=MACHINE):
         b.cbranch(odd, again, rest).set_weights([1, 99])
         rest.instructions, rest.terminator, branch.parent = [branch], branch, rest
         b.position_at_end(again)
-        b.call(_known(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]), [function, *function.args])
+        b.call(
+            _declare_function(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]),
+            [function, *function.args],
+        )
         b.ret_void()
 
 
-def _known(b, name, result, arguments):
+def _declare_function(b, name, result, arguments):
     return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
 
 
 def _state(b, machine):
     """Emit a read of the control register's word."""
     if machine == "aarch64":
-        return b.call(_known(b, "llvm.aarch64.get.fpcr", I64, []), [])
+        return b.call(_declare_function(b, "llvm.aarch64.get.fpcr", I64, []), [])
     place = b.alloca(I32)
-    b.call(_known(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
+    b.call(_declare_function(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
     return b.load(place, I32)

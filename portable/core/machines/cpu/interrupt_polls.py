@@ -8,7 +8,7 @@ from .engine import CONVENTION, HEARS
 STRIP = 1024  # packs of straight-line code between two polls
 
 
-def look(ops):
+def poll_flag(ops):
     """Leave the function if the flag is up and this launch is to end."""
     if not HEARS:
         return
@@ -23,14 +23,14 @@ def look(ops):
     flag = module.globals["portable_flag"]
     flag = b.line(I64, "load", (flag,), "load volatile i64, ptr @portable_flag, align 8")
     ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
-    _rarely(b.cbranch(b.icmp_signed("!=", flag, I64(0)), ask, on), module)
+    _mark_rare(b.cbranch(b.icmp_signed("!=", flag, I64(0)), ask, on), module)
     b.position_at_end(ask)
     ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
-    _rarely(b.cbranch(b.icmp_signed("!=", ends, I32(0)), _way_out(function), on), module)
+    _mark_rare(b.cbranch(b.icmp_signed("!=", ends, I32(0)), _way_out(function), on), module)
     b.position_at_end(on)
 
 
-def _rarely(branch, module):
+def _mark_rare(branch, module):
     """Note that a branch is seldom taken."""
     if not hasattr(module, "rarely"):
         branch.set_weights([1, 1 << 20])

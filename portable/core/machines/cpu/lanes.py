@@ -15,9 +15,9 @@ class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight, crowded, strip = 1, False, False, interrupt_polls.STRIP
-    product, look, leave = (
+    product, poll_flag, leave = (
         staticmethod(Builder.mul),
-        staticmethod(interrupt_polls.look),
+        staticmethod(interrupt_polls.poll_flag),
         staticmethod(interrupt_polls.leave),
     )
     guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
@@ -56,7 +56,7 @@ def rolled(branch):
 class Unwatched(CpuTarget):
     """For code that counts: it cannot be ended, and runs in the caller's state."""
 
-    look = guard = staticmethod(lambda *args: None)
+    poll_flag = guard = staticmethod(lambda *args: None)
     strip = 0
 
 
@@ -122,7 +122,7 @@ class CpuTeam(Members):
         low, high = (b.zext(moved(b.trunc(v, narrow)), whole) for v in (bits, b.lshr(bits, half)))
         return Value(wide, VARYING, b.bitcast(b.or_(low, b.shl(high, half)), x.type))
 
-    def before(self, ops, own, neutral, combine):
+    def scan_members(self, ops, own, neutral, combine):
         return lane_prefixes(ops, own, neutral, combine)[1]
 
     def thread_range(self, here, loop, lo, hi):
@@ -210,10 +210,10 @@ def lane_prefixes(ops, state, neutral, combine):
 
     inclusive = state
     for by in _doubling(ops):
-        inclusive = from_lane(by, combine(_behind(ops, inclusive, by), inclusive), inclusive)
+        inclusive = from_lane(by, combine(_state_behind(ops, inclusive, by), inclusive), inclusive)
     if ops.W == 1:
         return inclusive, neutral
-    return inclusive, from_lane(1, _behind(ops, inclusive, 1), neutral)
+    return inclusive, from_lane(1, _state_behind(ops, inclusive, 1), neutral)
 
 
 def last_prefix(ops, state, combine):
@@ -221,7 +221,7 @@ def last_prefix(ops, state, combine):
     are undefined, which saves a select in each step.
     """
     for by in _doubling(ops):
-        state = combine(_behind(ops, state, by), state)
+        state = combine(_state_behind(ops, state, by), state)
     return state
 
 
@@ -229,7 +229,7 @@ def _doubling(ops):
     return [1 << k for k in range(ops.W.bit_length() - 1)]
 
 
-def _behind(ops, state, by):
+def _state_behind(ops, state, by):
     """Return the state of the lane `by` lanes before; the first lanes receive the last ones' states."""
     return tuple(ops.rotated(v, ops.W - by) for v in ops.spread(state))
 

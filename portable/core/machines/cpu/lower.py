@@ -66,7 +66,7 @@ def _copies(code, k):
     )
 
 
-def _apart(code, view):
+def _copy_stride(code, view):
     """Return bytes between copies: whole blocks of APART, so that no two threads write to one cache
     line."""
     return code.b.and_(code.b.add(code.n_bytes(view), I64(APART - 1)), I64(-APART))
@@ -75,7 +75,7 @@ def _apart(code, view):
 def _own_copies(code, worker):
     b = code.b
     for k, view in enumerate(code.scatters):
-        at = b.mul(b.sub(worker, I64(1)), _apart(code, view))
+        at = b.mul(b.sub(worker, I64(1)), _copy_stride(code, view))
         own = b.gep(_copies(code, k)[1], [at], I8)
         view.pointer = b.select(b.icmp_signed("==", worker, I64(0)), view.pointer, own)
         view.unshared = True
@@ -89,7 +89,7 @@ def _merge(code, k):
     code.open(function)
     ops, b, (_, begin, end, _) = code.ops, code.b, function.args
     view, (n_copies, copies) = code.scatters[k], _copies(code, k)
-    element, apart = ops.scalar(view.dtype), _apart(code, view)
+    element, apart = ops.scalar(view.dtype), _copy_stride(code, view)
 
     def copy(number):
         own = b.gep(copies, [b.mul(number, apart)], I8)
@@ -111,7 +111,7 @@ def _range(code, begin, end, copies, outer=()):
     def pack(base, slot=0):
         code.visit(ops.lanes(base), None, slot, outer)
 
-    def several(base):
+    def run_packs(base):
         for k in range(copies):
             pack(b.add(base, I64(k * W), flags=NSW), k)
 
@@ -123,7 +123,7 @@ def _range(code, begin, end, copies, outer=()):
         rest = packs(code, begin, end, W, pack)
     # additions to one accumulator wait for each other: the kernel's code is emitted once for each accumulator
     elif code.entry.light:
-        rest = packs(code, begin, end, W * copies, several)
+        rest = packs(code, begin, end, W * copies, run_packs)
     else:
         rest = _in_turn(code, begin, end, copies, pack)
     if W == 1 or code.policy_kind == "packs":
@@ -141,7 +141,7 @@ def _in_turn(code, begin, end, copies, pack):
     """
     b, W = code.b, code.width
 
-    def one(base):
+    def run_block(base):
         pack(base)
         for k, reducer in enumerate(code.reducers):
             state = code.accumulators[k, 0][0]
@@ -152,7 +152,7 @@ def _in_turn(code, begin, end, copies, pack):
                     b.store(value, p)
 
     rounds = b.and_(b.sub(end, begin, flags=NSW), I64(-W * copies))
-    return packs(code, begin, b.add(begin, rounds, flags=NSW), W, one)
+    return packs(code, begin, b.add(begin, rounds, flags=NSW), W, run_block)
 
 
 def packs(code, begin, end, step, body):
@@ -163,7 +163,7 @@ def packs(code, begin, end, step, body):
     if code.entry.in_strips:
         return code.loop(begin, end, step, body)
     if code.has_loops:
-        return code.loop(begin, end, step, lambda base: (body(base), code.target.look(code.ops)))
+        return code.loop(begin, end, step, lambda base: (body(base), code.target.poll_flag(code.ops)))
     place = code.ops.slot(I64)
     b.store(begin, place)
     whole = b.sub(end, I64(step - 1))
@@ -174,13 +174,13 @@ def packs(code, begin, end, step, body):
     b.store(rest, place)
     b.cbranch(b.icmp_signed("<", rest, whole), more, done)
     b.position_at_end(more)
-    code.target.look(code.ops)
+    code.target.poll_flag(code.ops)
     b.branch(strip)
     b.position_at_end(done)
     return rest
 
 
-def few(code, begin, end, step, body):
+def short_loop(code, begin, end, step, body):
     """Emit `loop` for a small number of iterations, without unrolling."""
     ends = []
     code.loop(begin, end, step, lambda index: (body(index), ends.append(code.b.block)))
@@ -195,17 +195,17 @@ def _rows(code, first, last, copies):
     *inner, length = (b.sub(high, low, flags=NSW) for low, high in bounds[1:])
 
     def row(number):
-        low, high = _within(code, number, first, last, length)
+        low, high = _row_part(code, number, first, last, length)
         outer = _outer(code, number, inner, [low for low, _ in bounds])
         _range(code, b.add(begin, low, flags=NSW), b.add(begin, high, flags=NSW), copies, outer)
         if not code.entry.in_strips:
-            code.target.look(code.ops)
+            code.target.poll_flag(code.ops)
 
     some = b.select(b.icmp_signed(">", length, I64(0)), length, one)  # or it has no rows
     code.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
 
 
-def _within(code, number, first, last, length):
+def _row_part(code, number, first, last, length):
     """Return the part between the indices first and last of a row, counted from its beginning."""
     b, zero = code.b, I64(0)
     before = b.mul(number, length, flags=NSW)
@@ -233,11 +233,11 @@ def _league(team, code, begin, end, copies):
         scratch = code.ops.b.alloca(I8, code.extra("scratch_bytes"))
         scratch.align, scratch.type = PAGE, PTR
 
-    def one(rank):
+    def run_team(rank):
         code.visit(team(rank, league_size, scratch))
-        code.target.look(code.ops)
+        code.target.poll_flag(code.ops)
 
-    code.loop(begin, end, 1, one)
+    code.loop(begin, end, 1, run_team)
 
 
 def _blocks(code, first, last, stretch):
@@ -256,7 +256,7 @@ def _blocks(code, first, last, stretch):
             combines = (functools.partial(code.combined, reducer) for reducer in code.reducers)
             totals[:] = [combine_lanes(code.ops, *each) for each in zip(totals, combines)]
         code.write_words(totals, code.partial(partials, number))
-        code.target.look(code.ops)
+        code.target.poll_flag(code.ops)
 
     code.loop(first, last, 1, block)
     return totals
@@ -267,6 +267,6 @@ def _finish(code, totals):
     function = ir.Function(code.module, ENTRY, "finish")
     code.open(function)
     _, _, n_blocks, _ = function.args
-    few(code, I64(0), n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
+    short_loop(code, I64(0), n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
     code.write_results(code.collected())
     code.b.ret_void()

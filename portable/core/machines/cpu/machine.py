@@ -2,7 +2,7 @@
 memory.
 """
 
-from ...locks import once
+from ...locks import compile_once
 from ...places.place import HOST
 from ..contract import Backend
 from ..host import Host
@@ -25,7 +25,7 @@ class Serial(Backend):
     def about(self, space):
         return [(space.name, f"{space.n_threads} thread{'s' * (space.n_threads > 1)}")]
 
-    @once
+    @compile_once
     def pool(self, space):
         """Return the pool that deals a launch's chunks to threads."""
         from .pool import Pool

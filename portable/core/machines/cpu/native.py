@@ -39,11 +39,11 @@ class Operation:
 def of_line(text):
     """Return a function of the pointer at an address, and of numbers, given by LLVM IR."""
 
-    def made(b, address, *numbers):
+    def emit_load(b, address, *numbers):
         operands = b.inttoptr(address, PTR), *numbers
         return b.line(I64, "memory", operands, text.format(*(x.get_reference() for x in operands)))
 
-    return made
+    return emit_load
 
 
 def _neighbours(b, address, n):
@@ -122,7 +122,7 @@ def define(module, fn):
     function.calling_convention = getattr(fn, "convention", "")
     lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
     lower.begin(Builder(function.append_basic_block()))
-    here = lower.here()
+    here = lower.make_place()
     result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
     here.b.ret(I64(0) if result is None else here.ops.get(result, "int64"))
     return function

@@ -51,20 +51,20 @@ _RING_SPINS = 32  # a copy checks for its pieces this many times as long as an i
 STACK_BYTES = 8 << 20
 
 
-@locks.once
+@locks.compile_once
 def compiled():
     """Return the pool's functions, a pool_code.Code; None without POSIX threads."""
     return (
-        pool_code.Code(native.compiled(pool_code.FUNCTIONS, "the pool", stop.known))
+        pool_code.Code(native.compiled(pool_code.FUNCTIONS, "the pool", stop.add_symbols))
         if pool_code.threads()
         else None
     )
 
 
-@locks.once
+@locks.compile_once
 def copies():
     """Return the addresses of a ring's functions, and the object that keeps them alive."""
-    code = native.compiled(ring_code.FUNCTIONS, "the ring", stop.known)
+    code = native.compiled(ring_code.FUNCTIONS, "the ring", stop.add_symbols)
     return code, *(code(fn.__name__) for fn in ring_code.FUNCTIONS)
 
 
@@ -106,7 +106,7 @@ class Pool:
         """Compile the pool's functions at their first use, before `lock` is taken."""
         return compiled()
 
-    @locks.kept
+    @locks.lazy_attribute
     def _call(self):
         return _RUN(self.run_address)
 

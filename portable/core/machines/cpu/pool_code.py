@@ -54,7 +54,7 @@ def pool_pause(spins):
         spins -= 1
 
 
-def now():
+def time_ns():
     """Return the time of day in nanoseconds."""
     time = stack(2)
     _clock(0, time)
@@ -171,7 +171,7 @@ def sleep(pool, seen):
     return stop
 
 
-def tell(pool):
+def wake_launch(pool):
     """Wake the launch, if it sleeps."""
     if read(pool + WAITING):
         _lock(pool + MUTEX)
@@ -190,11 +190,11 @@ def pool_worker(pool):
             pause()
             left, gate = left - 1, read(pool + GATE)
         if not enters(gate, seen):
-            asleep = now()
+            asleep = time_ns()
             if sleep(pool, seen):
                 return
             # too late for this launch, perhaps, but not for the next
-            spins = few * PATIENCE if now() - asleep < load(pool + SHORT) and spins == few else few
+            spins = few * PATIENCE if time_ns() - asleep < load(pool + SHORT) and spins == few else few
             gate = read(pool + GATE)
             if enters(gate, seen):
                 wake(pool)
@@ -205,7 +205,7 @@ def pool_worker(pool):
                 work(pool, worker)
                 seen = gate
             write(inside, 0)
-            tell(pool)
+            wake_launch(pool)
 
 
 def pool_copy(block, begin, end, worker):

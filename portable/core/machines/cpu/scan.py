@@ -72,7 +72,7 @@ class Scan(Scanned):
         self._packs(lows, high, carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
-        self.code.target.look(self.ops)
+        self.code.target.poll_flag(self.ops)
 
     def _places(self, number):
         """Return the words of a block in `partials`."""
@@ -122,7 +122,7 @@ class Scan(Scanned):
         """Store a pack's prefixes, a state a lane."""
         numbers = zip(*(self._finished(prefix) for prefix in prefixes))
         for out, lanes in zip(outs, numbers):
-            self.code.lower.memory.store(self.code.lower.here(mask), out, [index], self._joined(lanes))
+            self.code.lower.memory.store(self.code.lower.make_place(mask), out, [index], self._joined(lanes))
 
     def _lanes_own(self, state, k):
         """Return the state of one lane."""
@@ -161,7 +161,7 @@ class Scan(Scanned):
         else:
             running = self._combined(before, inclusive)
         for out, x in zip(outs, self._finished(running)):
-            self.code.lower.memory.store(self.code.lower.here(mask), out, [index], x)
+            self.code.lower.memory.store(self.code.lower.make_place(mask), out, [index], x)
 
     def _carry(self, before, state, places):
         """Store the prefix of the next pack: computed from one lane, so that the dependency from pack to pack
@@ -185,7 +185,7 @@ class Scan(Scanned):
             self._write(before, places)
             self._write(self._combined(before, total), running)
 
-        cpu.few(self.code, first, last, 1, step)
+        cpu.short_loop(self.code, first, last, 1, step)
         self._write(self._read(running), kept)
         self.code.write_results([self._read(running)])
         b.ret_void()

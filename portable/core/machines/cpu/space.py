@@ -11,10 +11,10 @@ import struct
 from ... import cache
 from ...compiler.writing.block import EXTRA, Launched, scratch_of
 from ...compiler.reading.fingerprint import fingerprint
-from ...compiler.reading.signature import known, without_scatter
+from ...compiler.reading.signature import known_objects, without_scatter
 from ....errors import InputError
 from ...events import Stamp
-from ...locks import kept, alone, once
+from ...locks import lazy_attribute, compile_alone, compile_once
 from ...places.policy import MOST_BOX, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from . import engine
@@ -45,30 +45,30 @@ class Compiled:
 
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
-        self.plain = once(
+        self.plain = compile_once(
             functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
         if policy_kind != "range" or debug or entry.n_scatters:
             self.fill(entry, load(policy_kind))
         else:
-            self.fill(entry).load = once(functools.partial(load, "packs"))
-            self.any_range = once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
+            self.fill(entry).load = compile_once(functools.partial(load, "packs"))
+            self.any_range = compile_once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
     # these need code, which is made for the first launch that uses it
-    @kept
+    @lazy_attribute
     def code(self):
         return self.load()
 
-    @kept
+    @lazy_attribute
     def address(self):
         return self.code("entry")
 
-    @kept
+    @lazy_attribute
     def finish(self):
         return self.code("finish")
 
-    @kept
+    @lazy_attribute
     def call_near(self):
         return engine.call_near(self.address)
 
@@ -106,10 +106,10 @@ def _worth_a_thread(entry):
 
 
 def _fingerprint(kernel, policy_kind, specs, reducers):
-    return fingerprint(kernel, reducers, known(specs), policy_kind, repr((specs, engine.target())))
+    return fingerprint(kernel, reducers, known_objects(specs), policy_kind, repr((specs, engine.target())))
 
 
-@alone
+@compile_alone
 def _code(*launch):
     """Return the facts of a kernel that a launch requires, and a function that loads its functions of one
     kind: from the disk cache, or compiled.
@@ -143,7 +143,7 @@ def _stop():
     to compiled code."""
     from . import stop  # imported here: many first launches have no code that polls for Ctrl-C
 
-    return stop.known()
+    return stop.add_symbols()
 
 
 def _emitted(*launch):
@@ -221,7 +221,7 @@ def _reduce(compiled, policy, words, outs, n_threads):
     least = 1 if policy.__class__ is TeamPolicy else REDUCE_LEAST if compiled.simple else 64
     size = _whole_lines(max(least, -(-(end - begin) // REDUCE_BLOCKS)))
     n_blocks, compiled = -(-(end - begin) // size), _fitting(compiled, policy, size)
-    buffer, place, tail = _room(compiled, outs, n_blocks * compiled.state_words)
+    buffer, place, tail = _allocate_results(compiled, outs, n_blocks * compiled.state_words)
     block = words + _extra(compiled, policy, begin, end, size, place) + tail
     return (
         buffer,
@@ -237,7 +237,7 @@ def _scan(compiled, policy, words, outs, n_threads):
     n, (least, most) = policy.end - policy.begin, scan_blocks(compiled)
     size = _whole_lines(max(least, -(-n // most)))
     n_blocks = -(-n // size)
-    buffer, place, tail = _room(compiled, outs, (n_blocks + 1) * compiled.state_words)
+    buffer, place, tail = _allocate_results(compiled, outs, (n_blocks + 1) * compiled.state_words)
     block = words + _extra(compiled, policy, policy.begin, policy.end, size, place) + tail
     return buffer, block, list(_windows(compiled, size, n_blocks, n_threads))
 
@@ -278,7 +278,7 @@ def _blocks_at_once(compiled, size, n_blocks, n_threads):
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
-def _room(compiled, outs, n_words):
+def _allocate_results(compiled, outs, n_words):
     """Allocate memory for results, a fault and partial states; return it, the address of the partial states,
     and the words that give the places of results.
     """
@@ -324,7 +324,7 @@ def _stretch(policy, compiled, n_threads):
     return begin, end, -(-chunk // width) * width if chunk > 0 else chunk // width * width
 
 
-@once
+@compile_once
 def _pool(space):
     return registry.backend(space.name).pool(space)
 

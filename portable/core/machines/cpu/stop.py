@@ -1,7 +1,7 @@
 """Ctrl-C in a running kernel: compiled code polls a flag, and ends if Python's handler raised.
 
     on_sigint   the signal handler: calls Python's own handler, then sets the flag to the time in seconds
-    look        in compiled code: a load and a branch; if the flag is set, `poll` decides whether to leave
+    poll_flag   in compiled code: a load and a branch; if the flag is set, `poll` decides whether to leave
     poll        on the main thread, where it launched: Python's handlers run. One that raises ends this
                 launch: its block is noted for the other workers, the exception is raised where the native
                 call returns
@@ -87,16 +87,16 @@ def begins(block):
         write(_ended(), 0)
 
 
-def never(block, worker):
+def no_stop(block, worker):
     return False
 
 
-def nothing(block):
+def no_handler(block):
     pass
 
 
 if not HEARS:
-    ends, begins = never, nothing
+    ends, begins = no_stop, no_handler
 
 
 def sequence(calls):
@@ -116,8 +116,8 @@ def sequence(calls):
         n, row = n - 1, row + 48
 
 
-@locks.once
-def known():
+@locks.compile_once
+def add_symbols():
     """Make the functions above known by the names that compiled code has for them; the call of sequences of
     launches, with ctypes.byref(table), which is not converted. Made once."""
     if HEARS:
@@ -133,13 +133,13 @@ def known():
     for name, function in symbols.items():
         llvm.add_symbol(f"portable_{name}", code(function.__name__))
     if HEARS:
-        _listen(code("on_sigint"))
+        _install_handler(code("on_sigint"))
     call = ctypes.CFUNCTYPE(None)(code("sequence"))
     call.code = code  # kept alive
     return call
 
 
-def _listen(handler):
+def _install_handler(handler):
     """Install a native handler in front of Python's own from the next `arm` on."""
     _STOOD.append(handler)
     _note_main()

@@ -28,7 +28,7 @@ import weakref
 
 from ... import dlpack
 from ....errors import DeviceError, NestedLaunchError, OutOfMemoryError, SpaceUnavailableError
-from ...locks import Lock, kept, once
+from ...locks import Lock, lazy_attribute, compile_once
 from .. import contract
 from . import staging
 from .library import attribute, available, cu, device_of, devices, error, version
@@ -55,7 +55,7 @@ class _Here(threading.local):
 here = _Here()
 
 
-@once
+@compile_once
 def context(ordinal=0):
     """Return the Context of device `ordinal`; SpaceUnavailableError if it cannot be used."""
     usable, reason = available()
@@ -369,7 +369,7 @@ class Context(contract.Memory):
         self.activate()
         return Stream(self)
 
-    @kept
+    @lazy_attribute
     def recording(self):
         """Return the handle, an int, of a stream for captures, one at a time."""
         return self.lasting_stream()

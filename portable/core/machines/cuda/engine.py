@@ -30,7 +30,7 @@ def machine(capability):
     return target.create_target_machine(cpu=f"sm_{number}", opt=3)
 
 
-@locks.alone
+@locks.compile_alone
 def ptx(text, capability, kernel_name):
     """Return the PTX of IR, compiled or taken from the cache."""
     for new, old in _OLDER if capability < (8, 0) else ():

@@ -77,7 +77,7 @@ class CudaTarget:
     read neighbours."""
 
     step, straight, crowded = RANGE_THREADS, True, False
-    look, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
+    poll_flag, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
 
     @staticmethod
@@ -269,7 +269,7 @@ class CudaTeam(Members):
         first = ops.intrinsic("cttz", [peers, ir.Constant(ir.IntType(1), 1)])
         return ops.binary("+", _shuffled(ops, old, "idx", first, WARP - 1), before)
 
-    def before(self, ops, own, neutral, combine):
+    def scan_members(self, ops, own, neutral, combine):
         return scan_block(ops, own, neutral, combine, self.n)[0]
 
 

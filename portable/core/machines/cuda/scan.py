@@ -308,7 +308,9 @@ class Scan(Scanned):
         for k, index in enumerate(self._coalesced(start)):
             with self.b.if_then(self.b.icmp_signed("<", index, self.extra("end"))):
                 for out, x in zip(self.outs, self.code.loaded(like, self._across(k))):
-                    self.code.lower.memory.store(self.code.lower.here(), out, [self.ops.lanes(index)], x)
+                    self.code.lower.memory.store(
+                        self.code.lower.make_place(), out, [self.ops.lanes(index)], x
+                    )
 
     # ---- the prefix before a tile
     def _before(self, tile):

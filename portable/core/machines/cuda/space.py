@@ -11,7 +11,7 @@ from ... import cache
 from ....errors import InputError
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
 from ...compiler.reading.signature import without_facts, without_scatter
-from ...locks import Lock, once
+from ...locks import Lock, compile_once
 from ...places.place import Space
 from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
@@ -122,7 +122,9 @@ def _others(space, kernel, policy_kind, specs, *rest):
     indices.
     """
     make = functools.partial(_compiled, space, kernel, policy_kind)
-    return [once(functools.partial(make, less(specs), *rest)) for less in (without_scatter, without_facts)]
+    return [
+        compile_once(functools.partial(make, less(specs), *rest)) for less in (without_scatter, without_facts)
+    ]
 
 
 @functools.cache
@@ -215,7 +217,7 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
         specs = without_scatter(specs)
     if policy_kind != "team":
         return _compiled(space, kernel, policy_kind, specs, reducers, 0)
-    return once(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
+    return compile_once(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
 
 
 def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
@@ -517,7 +519,7 @@ class _Workspace:
         return kept[-1].pointer
 
 
-@once
+@compile_once
 def _workspace(device, stream):
     return _Workspace(driver.context(device))
 
