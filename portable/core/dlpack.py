@@ -109,7 +109,7 @@ def _managed(array, capsule):
         raise InputError(f"{type(array).__name__}.__dlpack__ returned no usable capsule but {capsule!r}")
     if kind is _Versioned and managed.major != 1:
         raise InputError(
-            f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; wanted 1.x or older"
+            f"{type(array).__name__} exports DLPack {managed.major}.{managed.minor}; expected 1.x or older"
         )
     return managed
 

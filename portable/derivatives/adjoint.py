@@ -222,7 +222,7 @@ def _plan(kernel, n, specs, wanted):
 
 def _check_array(kernel, path, value):
     if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
-        raise DTypeError(f"'{path}' of kernel '{kernel.name}': an array is wanted, got {value!r:.60}")
+        raise DTypeError(f"'{path}' of kernel '{kernel.name}': expected an array, got {value!r:.60}")
     if str(value.dtype) not in ("float32", "float64"):
         raise DTypeError(
             f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; adjoints are of float32 and float64"

@@ -87,11 +87,11 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
     """
     if not isinstance(function, (Function, Kernel)):
         raise DTypeError(
-            f"derivative: a function marked with @pk.function or @pk.kernel is wanted, got {function!r}"
+            f"derivative: expected a function marked with @pk.function or @pk.kernel, got {function!r}"
         )
     paths = _paths(function, wrt, "wrt")
     if order not in (1, 2):
-        raise InputError(f"derivative: order is {order!r}; 1 or 2 is wanted, and more by a derivative's own")
+        raise InputError(f"derivative: order is {order!r}; expected 1 or 2, and more by a derivative's own")
     key = "derivative", paths, bool(value), order
     if key not in function.compiled:
         *options, before = function.options
@@ -105,7 +105,7 @@ def _paths(function, names, argument):
     """Return names of numbers, checked, as a tuple."""
     names = (names,) if isinstance(names, str) else names
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{argument}: the name of a parameter, or a tuple of them, is wanted, got {names!r}")
+        raise InputError(f"{argument}: expected the name of a parameter, or a tuple of them, got {names!r}")
     params = function.params[isinstance(function, Kernel) :]
     for name in names:
         if name.partition(".")[0] not in params:
@@ -170,7 +170,7 @@ def adjoint(
 
     kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if order not in ("fixed", "any"):
-        raise InputError(f"adjoint: order is {order!r}; 'fixed' or 'any' is wanted")
+        raise InputError(f"adjoint: order is {order!r}; expected 'fixed' or 'any'")
     into = wrt if isinstance(wrt, dict) else {}
     names = _paths(kernel, tuple(into) or wrt, "wrt")
     if of:
@@ -192,7 +192,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     names, order = (gradient, 1) if hessian is None else (hessian, 2)
     argument = "gradient" if order == 1 else "hessian"
     if gradient is not None and hessian is not None:
-        raise InputError("gradient or hessian, one of them, is wanted")
+        raise InputError("expected gradient or hessian, one of them")
     names = _paths(kernel, names, argument)
     if reducer is not Sum:
         policy = _only(launch, policy, kernel, args, reducer, argument)
@@ -246,7 +246,7 @@ def _only(launch, policy, kernel, args, reducer, argument):
         some = policy.begin <= place < policy.end
         return dataclasses.replace(policy, begin=place, end=place + 1) if some else policy
     if not isinstance(policy, MDRangePolicy):
-        raise InputError("gradient of pk.Max and pk.Min: a range or a box is wanted, got a TeamPolicy")
+        raise InputError("gradient of pk.Max and pk.Min: expected a range or a box, got a TeamPolicy")
     some = isinstance(place, tuple)
     return dataclasses.replace(policy, begin=places, end=tuple(k + 1 for k in places)) if some else policy
 

@@ -577,10 +577,10 @@ def _start_all_digits(keys, descending, n_places, space):
 def _argsort_by_several(keys, space, descending):
     """Sort by several keys, the last key first; equal keys keep their order."""
     if not keys:
-        raise InputError("keys is an empty tuple; at least one key is wanted")
+        raise InputError("keys is an empty tuple; expected at least one key")
     keys = [_vector(k, f"keys[{number}]", space, small=True)[0] for number, k in enumerate(keys)]
     if any(k.shape != keys[0].shape for k in keys):
-        raise ShapeError(f"keys have shapes {', '.join(str(k.shape) for k in keys)}; one shape is wanted")
+        raise ShapeError(f"keys have shapes {', '.join(str(k.shape) for k in keys)}; expected one shape")
     *others, last = keys
     order = argsort(last, space, descending=descending)
     for key in others[::-1]:
@@ -643,7 +643,7 @@ def sort_by_key(
     values, _ = _vector(values, "values", space, any_dtype=True)
     if values.shape != keys.shape:
         raise ShapeError(
-            f"values has shape {values.shape}, keys has shape {keys.shape}; one value per key is wanted"
+            f"values has shape {values.shape}, keys has shape {keys.shape}; expected one value per key"
         )
     order = argsort(keys, space, descending=descending)
     return _taken(order, keys, space), _taken(order, values, space)
@@ -681,7 +681,7 @@ def _vector(array, name, space, any_dtype=False, small=False):
         except InputError as error:
             raise type(error)(f"{name}: {error}") from error
     if len(array.shape) != 1:
-        raise ShapeError(f"{name} has shape {array.shape}; one dimension is wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected one dimension")
     if not any_dtype:
         _check_dtype(array, name, small)
     return array, space
@@ -693,6 +693,6 @@ def _check_dtype(view, name, small=False):
     """
     if view.dtype.kind == "c" or view.dtype.itemsize < 4 and not (small and view.dtype.kind in "iu"):
         raise DTypeError(
-            f"{name} has dtype {view.dtype}; {'int8, uint8, int16, uint16, ' * small}int32, int64, uint32,"
-            " uint64, float32 or float64 is wanted"
+            f"{name} has dtype {view.dtype}; expected {'int8, uint8, int16, uint16, ' * small}int32, int64,"
+            " uint32, uint64, float32 or float64"
         )

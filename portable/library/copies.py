@@ -186,11 +186,11 @@ def deep_copy(
     source = _check_view(source, "source")
     if source.shape != target.shape:
         raise ShapeError(
-            f"deep_copy: the target has shape {target.shape}, the source {source.shape}; wanted the same"
+            f"deep_copy: the target has shape {target.shape}, the source {source.shape}; expected the same"
         )
     if source.dtype != target.dtype and not cast:
         raise DTypeError(
-            f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; wanted the same, "
+            f"deep_copy: the target has dtype {target.dtype}, the source {source.dtype}; expected the same, "
             "or cast=True"
         )
     if target.size:
@@ -286,7 +286,7 @@ def _check_view(array, role):
     ):
         return asview(array)
     raise InputError(
-        f"deep_copy: the {role} is of type {type(array).__name__}; a View or a NumPy array is wanted"
+        f"deep_copy: the {role} is of type {type(array).__name__}; expected a View or a NumPy array"
     )
 
 
@@ -295,7 +295,7 @@ def _check_value(value, dtype, cast):
     `cast`."""
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise InputError(
-            f"deep_copy: the source is {value!r} of type {type(value).__name__}; wanted a View, a NumPy "
+            f"deep_copy: the source is {value!r} of type {type(value).__name__}; expected a View, a NumPy "
             "array, a bool, an int, a float or a complex number"
         )
     lost = isinstance(value, (complex, np.complexfloating)) and dtype.name not in PARTS

@@ -36,7 +36,7 @@ class _Step:
                 except struct.error:
                     raise DTypeError(
                         f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with an integer of"
-                        " 64 bits or less, and one is wanted"
+                        " 64 bits or less; expected another one"
                     ) from None
 
     def run(self, numbers, hooks):
@@ -216,7 +216,7 @@ def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")
     if check_index(times, "capture: times") < 1:
-        raise InputError(f"capture: times is {times}; at least 1 is wanted")
+        raise InputError(f"capture: times is {times}; expected at least 1")
     graph = Graph(require(space))
     with events.changed(recording=graph):
         yield graph

@@ -53,7 +53,7 @@ class Drawn(Function):
         low, high, wanted = RANGES[name]
         outside = ~((values >= low) & (values <= high))
         if outside.any():
-            raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; {wanted} is wanted")
+            raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; expected {wanted}")
 
     def _drawn(self, arrays, weights):
         """Return the numbers of arrays of one shape, drawn on the serial space."""

@@ -84,5 +84,5 @@ def _constant(kernel, value):
         return value
     raise InputError(
         f"kernel '{kernel.name}' ({kernel.place}): a default is {value!r:.60} of type {type(value).__name__};"
-        " a number, None, a function or a tuple of these is wanted, other arguments at the launch"
+        " expected a number, None, a function or a tuple of these; pass others at the launch"
     )

@@ -128,10 +128,10 @@ def searchsorted(
     values, _ = _vector(values, "values", space)
     if edges.dtype != values.dtype:
         raise DTypeError(
-            f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; one dtype is wanted"
+            f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; expected one dtype"
         )
     if side not in ("left", "right"):
-        raise InputError(f"side is {side!r}; 'left' or 'right' is wanted")
+        raise InputError(f"side is {side!r}; expected 'left' or 'right'")
     out = empty(values.shape, "int64", space)
     parallel_for(
         RangePolicy(0, values.shape[0], space=space),
@@ -217,7 +217,7 @@ def bincount(
     """
     x, space = _vector(x, "x", space, small=True)
     if np.dtype(x.dtype).kind == "f":
-        raise DTypeError(f"x has dtype {x.dtype}; whole numbers are wanted")
+        raise DTypeError(f"x has dtype {x.dtype}; expected whole numbers")
     n, n_bins, policy = (
         x.shape[0],
         check_index(minlength, "minlength"),
@@ -226,7 +226,7 @@ def bincount(
     if n:
         least, most = parallel_reduce(policy, _twice, x, reducer=(Min, Max), label="bincount.range")
         if least < 0:
-            raise InputError(f"x holds {least}; whole numbers from 0 on are wanted")
+            raise InputError(f"x holds {least}; expected whole numbers from 0 on")
         n_bins = max(n_bins, most + 1)
     if weights is None:
         out = zeros(n_bins, "int64", space)
@@ -239,8 +239,7 @@ def _sums_of_weights(x, weights, n_bins, space):
     """Return the sum of each bin's weights, in the order of their occurrence."""
     if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
         raise ShapeError(
-            f"weights has shape {weights.shape} and dtype {weights.dtype}; floats of shape {x.shape} are"
-            " wanted"
+            f"weights has shape {weights.shape} and dtype {weights.dtype}; expected floats of shape {x.shape}"
         )
     x = _widened(x, space)
     order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
@@ -630,15 +629,15 @@ def _ragged(values, offsets, reducer, space):
     """
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
-            f"reducer: one whose state is a number, without lift and finish, is wanted, got {reducer!r}"
+            f"reducer: expected one whose state is a number, without lift and finish, got {reducer!r}"
         )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)
     n_rows = offsets.shape[0] - 1
     if offsets.dtype.kind != "i" or n_rows < 0:
         raise DTypeError(
-            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; at least one int32 or int64 is"
-            " wanted"
+            f"offsets has dtype {offsets.dtype} and shape {offsets.shape}; expected at least one"
+            " int32 or int64"
         )
     return values, offsets, *_added_up(reducer, values.dtype), (space, values.shape[0], n_rows)
 

@@ -163,11 +163,11 @@ def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = 
     space = resolve(space)
     x = asview(x, space=space)
     if len(x.shape) != 2:
-        raise ShapeError(f"x has shape {x.shape}; two dimensions are wanted, rows and columns")
+        raise ShapeError(f"x has shape {x.shape}; expected two dimensions, rows and columns")
     _check_dtype(x, "x")
     k = check_index(k, "k")
     if not 1 <= k <= x.shape[1]:
-        raise InputError(f"k is {k}; 1 to {x.shape[1]}, the columns of x, is wanted")
+        raise InputError(f"k is {k}; expected 1 to {x.shape[1]}, the columns of x")
     shape = x.shape[0], k
     values, columns = empty(shape, x.dtype, space), empty(shape, "int64", space)
     policy = TeamPolicy(x.shape[0], space=space, scratch_bytes=16 * k + 256)
@@ -248,12 +248,12 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
     if np.dtype(keep.dtype).kind == "f":
-        raise DTypeError(f"keep has dtype {keep.dtype}; bool or whole numbers are wanted")
+        raise DTypeError(f"keep has dtype {keep.dtype}; expected bool or whole numbers")
     numbers = values is None
     values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
     if values.shape != keep.shape:
         raise ShapeError(
-            f"values has shape {values.shape}, keep has shape {keep.shape}; one value each is wanted"
+            f"values has shape {values.shape}, keep has shape {keep.shape}; expected one value each"
         )
     starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
     policy = TeamPolicy(starts.shape[0], _WARP, space=space)

@@ -89,9 +89,9 @@ def _check_product(build, refuse, c, a, b):
     """Refuse arguments that are not views of one dtype, and a result that is also an input."""
     for v in (c, a, b):
         if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
-            refuse(f"views of two dimensions are wanted, or first a team.tile; got {describe(v)}")
+            refuse(f"expected views of two dimensions, or first a team.tile; got {describe(v)}")
     if c.dtype not in _FACTORS or not c.dtype == a.dtype == b.dtype:
-        refuse(f"float32 or float64 alone is wanted, got {c.dtype}, {a.dtype} and {b.dtype}")
+        refuse(f"expected only float32 or float64, got {c.dtype}, {a.dtype} and {b.dtype}")
     if _root(c) in (_root(a), _root(b)):
         refuse(f"'{c.label}' is read and written")
 

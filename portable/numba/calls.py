@@ -57,7 +57,7 @@ class Foreign:
         parts = tuple(result) if several else () if result == types.none else (result,)
         if not all(part in DTYPE for part in parts):
             raise TypeClash(
-                f"'{self.name}' returns numba's {result}; a number, or a tuple of numbers, is wanted"
+                f"'{self.name}' returns numba's {result}; expected a number, or a tuple of numbers"
             )
         n = len(parts) if several or not parts else None
         if n != self.n_results:

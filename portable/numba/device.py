@@ -188,7 +188,7 @@ def _as_text(ptx, name, own):
 def kernel(written):
     """See `portable.numba.cuda_kernel`."""
     if not isinstance(written, Kernel):
-        raise LanguageError(f"cuda_kernel: a function marked with @pk.kernel is wanted, got {written!r}")
+        raise LanguageError(f"cuda_kernel: expected a function marked with @pk.kernel, got {written!r}")
     first, *names = written.portable_text.params
     args = ", ".join(names)
     text = f"def {written.name}(n, {args}):\n for i in range(grid(1), n, gridsize(1)): kernel(i, {args})\n"

@@ -103,13 +103,13 @@ class Launch:
         self.written = args[1].written if len(args) > 1 and isinstance(args[1], Written) else None
         if not isinstance(self.written, Kernel):
             raise LanguageError(
-                f"{word.__name__}: a function marked with @pk.kernel is wanted, got numba's {args[1:2]}"
+                f"{word.__name__}: expected a function marked with @pk.kernel, got numba's {args[1:2]}"
             )
         self.where, kind = f"kernel '{self.written.name}' ({self.written.place})", kind_of(args[0])
         if kind is None:
             raise InputError(
-                f"{self.where}: policy is numba's {args[0]}; an integer, or a RangePolicy, MDRangePolicy "
-                "or TeamPolicy made in the same function is wanted"
+                f"{self.where}: policy is numba's {args[0]}; expected an integer, or a RangePolicy, "
+                "MDRangePolicy or TeamPolicy made in the same function"
             )
         if unknown := ", ".join(sorted(set(options) - set(_OPTIONS[word]))):
             raise InputError(
@@ -148,8 +148,8 @@ class Launch:
         )
         if not found or not all(isinstance(r, Reducer) for r in found):
             raise DTypeError(
-                f"{self.where}: reducer is numba's {given}; pk.Sum, pk.Min, ..., a Reducer known where the "
-                "function is defined, or a tuple of these is wanted"
+                f"{self.where}: reducer is numba's {given}; expected pk.Sum, pk.Min, ..., a Reducer known "
+                "where the function is defined, or a tuple of these"
             )
         if kind.startswith("box") and any(r.with_index for r in found):
             raise InputError(
@@ -173,7 +173,7 @@ class Launch:
         for array in out if isinstance(out, types.BaseTuple) else (out,):
             if not isinstance(array, types.Array) or array.ndim != 1 or not array.mutable:
                 raise ShapeError(
-                    f"{self.where}: out: a one-dimensional, writable array is wanted, got numba's {array}"
+                    f"{self.where}: out: expected a one-dimensional, writable array, got numba's {array}"
                 )
         return "scan inclusive" if inclusive.literal_value else "scan exclusive"
 
@@ -287,7 +287,7 @@ def _poke(typingctx, place, k, word):
 @register_jitable
 def _checked(begin, end, asked, scratch_open, most_scratch):
     if end < begin:
-        raise InputError("policy: a negative extent was given; zero or more is wanted")
+        raise InputError("policy: a negative extent was given; expected zero or more")
     if scratch_open and not asked:
         raise InputError(
             "the kernel has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)"

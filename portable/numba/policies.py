@@ -37,7 +37,7 @@ def _without_space(policy, space):
 @register_jitable
 def _extent(begin, end):
     if end < begin:
-        raise InputError("policy: begin <= end is wanted in each dimension")
+        raise InputError("policy: expected begin <= end in each dimension")
     return _int(end - begin)
 
 
@@ -100,7 +100,7 @@ def _box(begin, end, space=None):
     sizes = {len(v) if isinstance(v, types.BaseTuple) else 0 for v in (begin, end)}
     if len(sizes) > 1 or not sizes <= _BOXES.keys():
         raise InputError(
-            f"MDRangePolicy: begin and end are numba's {begin} and {end}; tuples of 2 to"
-            f" {MOST_BOX} integers each are wanted"
+            f"MDRangePolicy: begin and end are numba's {begin} and {end}; expected tuples of 2"
+            f" to {MOST_BOX} integers each"
         )
     return _BOXES[sizes.pop()]

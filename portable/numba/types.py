@@ -52,8 +52,8 @@ def _spec(kind, weak):
         return "view", DTYPE[kind.dtype], kind.ndim, kind.layout == "C", not kind.mutable
     if kind not in DTYPE:
         raise DTypeError(
-            f"numba's {kind} is no argument for kernels; a number, an array of {', '.join(DTYPE.values())} "
-            f"with at most {MAX_NDIM} dimensions, or a tuple or record of these is wanted"
+            f"numba's {kind} is not a kernel argument; expected a number, an array of "
+            f"{', '.join(DTYPE.values())} with at most {MAX_NDIM} dimensions, or a tuple or record of these"
         )
     return "number", (
         {"float64": "float", "int64": "int"}.get(DTYPE[kind], DTYPE[kind]) if weak else DTYPE[kind]

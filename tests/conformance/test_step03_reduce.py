@@ -189,17 +189,17 @@ def test_the_result_can_go_to_a_view(space):
         (
             lambda space: pk.zeros(1, "int64", space=space),
             DTypeError,
-            "out: a view of float64 is wanted, the dtype of the result; got int64",
+            "out: expected a view of float64, the dtype of the result; got int64",
         ),
         (
             lambda space: (pk.zeros(1, space=space),) * 2,
             ShapeError,
-            r"out: 1 one-element view\(s\) wanted, got 2",
+            r"out: expected 1 one-element view\(s\), got 2",
         ),
         (
             lambda space: pk.zeros(2, space=space),
             ShapeError,
-            "out: a view of one element is wanted, got shape",
+            "out: expected a view of one element, got shape",
         ),
     ],
 )

@@ -176,7 +176,7 @@ def test_lanes_that_are_asked_for(packed):
 
 @pytest.mark.parametrize("packed", [0, 1, 3, 32, "4", None])
 def test_a_number_of_lanes_that_there_is_not(packed):
-    with pytest.raises(InputError, match=f"packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted"):
+    with pytest.raises(InputError, match=f"packed is {packed!r}; expected True, False, 2, 4, 8 or 16"):
         pk.kernel(after_an_offset.fn, packed=packed)
 
 

@@ -114,7 +114,7 @@ def test_queues_are_of_the_space(space):
 
 
 def test_how_many():
-    with pytest.raises(InputError, match="instances: n is 0; at least 1"):
+    with pytest.raises(InputError, match="instances: n is 0; expected at least 1"):
         pk.instances("serial", 0)
 
 

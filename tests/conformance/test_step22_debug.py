@@ -141,7 +141,7 @@ def test_a_part_of_scratch_takes_no_more_of_it(space):
 
 
 def test_wrong_values_of_debug():
-    with pytest.raises(pk.InputError, match="debug is 'yes'; False, True or 'nan' is wanted"):
+    with pytest.raises(pk.InputError, match="debug is 'yes'; expected False, True or 'nan'"):
         with pk.use("serial", debug="yes"):
             pass
 

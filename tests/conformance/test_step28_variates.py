@@ -127,7 +127,7 @@ def test_host_forms_of_weights_and_permutations():
 @pytest.mark.parametrize(
     "word, of, message",
     [
-        ("gamma", (0.0,), "gamma: shape is 0.0; a number above 0 is wanted"),
+        ("gamma", (0.0,), "gamma: shape is 0.0; expected a number above 0"),
         ("beta", (1.0, np.nan), "beta: b is nan"),
         ("gamma", (np.array([1.0, -2.0]),), "shape is -2.0"),
     ],

@@ -268,7 +268,7 @@ def test_prefix_sums_of_complex_numbers_are_refused(space):
     z, (x, y) = move(np.ones(4, complex), space), (pk.zeros(4, space=space) for _ in range(2))
     for out in (x, (x, y)):
         with pytest.raises(
-            pk.LanguageError, match=r"1 number\(s\) wanted, it returns 1 value\(s\), among them a complex"
+            pk.LanguageError, match=r"expected 1 number\(s\), it returns 1 value\(s\), among them a complex"
         ):
             pk.parallel_scan(pk.RangePolicy(0, 4, space=space), each, z, out=out)
 
@@ -327,13 +327,13 @@ def truth(i, z, out):
     "kernel, words",
     [
         (less, r"`z\[i\] < 1.0`: complex numbers have no order"),
-        (largest, r"`z\[i\]` is a complex number; a number is wanted"),
+        (largest, r"`z\[i\]` is a complex number; expected a number"),
         (into_real, "element of 'out', got a complex number"),
         (floored, "complex numbers know"),
         (raised, "rows and complex numbers are added and subtracted"),
         (begun_real, "a complex sum begins with 0j"),
         (root, r"`z\[i\]` is a complex number"),
-        (truth, r"`z\[i\]` is a complex number; a condition is wanted"),
+        (truth, r"`z\[i\]` is a complex number; expected a condition"),
     ],
 )
 def test_what_is_not_for_complex_numbers(space, kernel, words):

@@ -157,7 +157,7 @@ def test_functions_lower_for_a_gpu():
     "given, error, message",
     [
         (lambda v: v, DTypeError, "argument 'f': '<lambda>' is a plain function; mark it with @pk.function"),
-        (sorted, DTypeError, "argument 'f': .*sorted.* is no argument for kernels"),
+        (sorted, DTypeError, "argument 'f': .*sorted.* is not a kernel argument"),
         (2.0, LanguageError, "`f` is a number and cannot be called"),
     ],
 )

@@ -141,7 +141,7 @@ def _text(i, x, y):
         (_shifted, LanguageError, "written while other elements of it are read; a loop says in which order"),
         (_named, LanguageError, "needs a temporary array here; assign its elements to a view"),
         (_turned, LanguageError, "a negative step goes with .::-1. alone"),
-        (_wrong, LoweringError, "arrays of the same shape are wanted, got extents 3 and 2"),
+        (_wrong, LoweringError, "expected arrays of the same shape, got extents 3 and 2"),
         (_text, LanguageError, "a string"),
     ],
 )

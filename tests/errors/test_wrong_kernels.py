@@ -223,11 +223,11 @@ REMEDIES = {
     "x[i] = max(x, key=3)": "keyword arguments are for functions marked with @pk.function",
     "global X": "write to an element of an argument",
     "with open('f') as f: x[i] = 1": "write to an array",
-    "x[i] = 1 if x else 0": "a condition is wanted",
+    "x[i] = 1 if x else 0": "expected a condition",
     "return x[i]": "launch with pk.parallel_reduce",
     "x[i] = i.shape[0]": "a number has no attribute 'shape'",
     "x[i] = pk.local(3)[0]": "local takes a shape and a dtype",
-    "x[i] = pk.float32": "a number is wanted for an element",
+    "x[i] = pk.float32": "expected a number for an element",
     "y = x[i]; y[0] = 1": "only views and tuples are indexed",
 }
 

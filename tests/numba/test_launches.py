@@ -363,7 +363,7 @@ WRONG = [
     (
         lambda x: pk.parallel_for(x.size, np.sum, x),
         pk.LanguageError,
-        "a function marked with @pk.kernel is wanted",
+        "expected a function marked with @pk.kernel",
     ),
     (lambda x: pk.parallel_for(1.5, value, x), pk.InputError, "policy is numba's float64"),
     (lambda x: pk.parallel_for(-1, axpy, 1.0, x, x), pk.InputError, "negative extent"),
@@ -384,7 +384,11 @@ WRONG = [
     (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), pk.DTypeError, "argument 'x'.*complex128"),
     (lambda x: pk.parallel_reduce(3, turned, x), pk.DTypeError, "sums of complex numbers are for launches"),
     (lambda x: pk.parallel_scan(11, value, x, out=x), pk.ShapeError, "shorter than the end of the policy"),
-    (lambda x: pk.parallel_scan(3, value, x, out=A), pk.ShapeError, "out: a one-dimensional, writable"),
+    (
+        lambda x: pk.parallel_scan(3, value, x, out=A),
+        pk.ShapeError,
+        "out: expected a one-dimensional, writable",
+    ),
     (lambda x: pk.parallel_for(3, axpy, "a", x, x), pk.DTypeError, r"test_launches.py:\d+.*argument 'a'"),
 ]
 

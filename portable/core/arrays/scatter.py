@@ -41,18 +41,18 @@ class ScatterView:
     def __init__(self, view: ArrayLike):
         self.view = asview(view)
         if self.view.readonly:
-            raise InputError("ScatterView: view is read-only; a writable one is wanted")
+            raise InputError("ScatterView: view is read-only; expected a writable one")
         if self.view.dtype.kind in "bc":
             raise DTypeError(
-                f"ScatterView: view is of {self.view.dtype}; real numbers are wanted; without it, "
+                f"ScatterView: view is of {self.view.dtype}; expected real numbers; without it, "
                 "pk.atomic_add takes complex ones"
             )
         step = self.view.dtype.itemsize
         for extent, stride in zip(self.view.shape[::-1], self.view.strides[::-1]):
             if stride != step and extent > 1:
                 raise InputError(
-                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; a"
-                    " contiguous one is wanted"
+                    f"ScatterView: view has strides {self.view.strides} for shape {self.view.shape}; expected"
+                    " a contiguous one"
                 )
             step *= extent
 

@@ -137,11 +137,11 @@ def check_dtype(dtype):
     try:
         found = np.dtype(dtype)
     except TypeError as error:
-        raise DTypeError(f"dtype {dtype!r} is unknown; wanted one of {', '.join(STORED)}") from error
+        raise DTypeError(f"dtype {dtype!r} is unknown; expected one of {', '.join(STORED)}") from error
     # a dtype's name is slow to make
     if found not in _KNOWN and (found.name not in STORED or not found.isnative):
         raise DTypeError(
-            f"dtype '{found.name if found.isnative else found.str}' is not supported; wanted one of "
+            f"dtype '{found.name if found.isnative else found.str}' is not supported; expected one of "
             f"{', '.join(STORED)}. {_REMEDIES.get(found.kind, _CONVERT)}"
         )
     return found
@@ -162,7 +162,7 @@ def _check_shape(shape):
     try:
         checked = tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
     except TypeError as error:
-        raise ShapeError(f"shape is {shape!r}; an integer or a tuple of integers is wanted") from error
+        raise ShapeError(f"shape is {shape!r}; expected an integer or a tuple of integers") from error
     if len(checked) > MAX_NDIM:
         raise ShapeError(f"shape {checked} has {len(checked)} dimensions; views have up to {MAX_NDIM}")
     if min(checked, default=0) < 0:
@@ -525,7 +525,7 @@ def _view(metadata, memory, space, label=None):
 
 def _make_view(metadata, memory, space, label, spec, pointer, words):
     if label is not None and not isinstance(label, str):
-        raise InputError(f"label is {label!r}; a string is wanted")
+        raise InputError(f"label is {label!r}; expected a string")
     view = _new(_Fields)
     view._array, view.memory, view.space, view.label = metadata, memory, space, label
     view.pointer, view.spec, view.words, view.key = pointer, spec, words, (spec, words)

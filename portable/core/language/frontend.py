@@ -316,7 +316,7 @@ def _check_signature(text, kind):
     a = text.tree.args
     if a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs:
         raise LanguageError(
-            f"{kind} '{text.name}' ({text.place_of()}): plain positional parameters are wanted, "
+            f"{kind} '{text.name}' ({text.place_of()}): expected plain positional parameters, "
             "without *args or **kwargs"
         )
     if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):

@@ -236,7 +236,7 @@ def kernel(
     [2.0, 2.0, 2.0]
     """
     if type(packed) is not bool and packed not in (2, 4, 8, 16):
-        raise InputError(f"kernel: packed is {packed!r}; True, False, 2, 4, 8 or 16 is wanted")
+        raise InputError(f"kernel: packed is {packed!r}; expected True, False, 2, 4, 8 or 16")
     if fn is None:
         return functools.partial(kernel, fastmath=fastmath, packed=packed, teams=teams, source=source)
     return Kernel(fn, fastmath, packed, teams, source=source)

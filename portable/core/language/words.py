@@ -330,7 +330,7 @@ else:
                     return value
                 if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
                     raise LanguageError(
-                        f"static: a number or a function is wanted, got {value!r} of type"
+                        f"static: expected a number or a function, got {value!r} of type"
                         f" {type(value).__name__}"
                     )
                 value = value.item() if isinstance(value, np.generic) else value

@@ -119,8 +119,8 @@ def _describe_known(a, level):
     if callable(a) and hasattr(a, "__code__"):
         raise DTypeError(f"{a.__name__!r} is a plain function; mark it with @pk.function")
     raise DTypeError(
-        f"{a!r:.60} of type {type(a).__name__} is no argument for kernels; a view, an array, a number,"
-        " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these is wanted"
+        f"{a!r:.60} of type {type(a).__name__} is not a kernel argument; expected a view, an array, a number,"
+        " pk.static(number), a @pk.function, a tuple, NamedTuple or dataclass of these"
     )
 
 
@@ -523,9 +523,9 @@ def _checked_out(out, space):
     """Check a view that receives a number; its dtype is checked when that of the result is known."""
     view = out if type(out) is View else asview(out)
     if view.size != 1:
-        raise ShapeError(f"out: a view of one element is wanted, got shape {view.shape}")
+        raise ShapeError(f"out: expected a view of one element, got shape {view.shape}")
     if view.readonly:
-        raise InputError("out is read-only; a writable view is wanted")
+        raise InputError("out is read-only; expected a writable view")
     if view.memory != space.memory:
         raise WrongSpaceError(
             f"out is in memory '{view.memory}', but the launch runs on '{space}', whose memory is "
@@ -615,7 +615,7 @@ def _check_reducers(policy, reducers, several):
     """Return True if contributions are combined in the order of indices; refuse arguments that are no
     reducers."""
     if not reducers:
-        raise InputError("reducer is an empty tuple; at least one reducer is wanted")
+        raise InputError("reducer is an empty tuple; expected at least one reducer")
     for r in reducers:
         if not isinstance(r, Reducer):
             raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
@@ -807,7 +807,7 @@ def parallel_scan(
     policy : int or RangePolicy
     kernel, *args, label : as in parallel_reduce; the kernel may run twice at an index, so it has no side
         effects
-    out : one-dimensional view or NumPy array, or a tuple of them, one a number of the prefixes
+    out : one-dimensional view or NumPy array, or a tuple of them, one for each prefix
         out[i] receives the prefix at index i; it may be an array that the kernel reads at i only.
     reducer : Reducer
         Sum if not given; any associative reducer, commutative or not: contributions are combined in the order
@@ -846,11 +846,11 @@ def parallel_scan(
     for array in _as_tuple(out):
         if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
             raise ShapeError(
-                f"out: a one-dimensional array of at least {policy.end} elements is wanted, got"
+                f"out: expected a one-dimensional array of at least {policy.end} elements, got"
                 f" {getattr(array, 'shape', array)!r}"
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
-            raise InputError("out is read-only; a writable array is wanted")
+            raise InputError("out is read-only; expected a writable array")
     kernel, args = named_arguments().arranged(policy, kernel, args, named)
     kind = "scan inclusive" if inclusive else "scan exclusive"
     results = _short_traceback(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))

@@ -263,11 +263,10 @@ def register(name: str, backend: Backend) -> None:
     taken = registry.known_spaces()
     if not isinstance(name, str) or not name.isidentifier() or name in taken:
         raise InputError(
-            f"register: name is {name!r}; an identifier is wanted that is none of {', '.join(taken)}"
+            f"register: name is {name!r}; expected an identifier that is none of {', '.join(taken)}"
         )
     if isinstance(backend, type) or not isinstance(backend, Backend):
         raise InputError(
-            f"register: backend is {backend!r}; "
-            "an object that is a portable.backends.contract.Backend is wanted"
+            f"register: backend is {backend!r}; expected an instance of portable.backends.contract.Backend"
         )
     registry.add(name, backend)

@@ -62,6 +62,6 @@ def named(name: str) -> Space:
         if space is not None:
             return space
     raise UnknownSpaceError(
-        f"space {name!r} is unknown; wanted one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4',"
+        f"space {name!r} is unknown; expected one of {', '.join(registry.names())} (or 'cuda:1', 'threads:4',"
         " ...)"
     )

@@ -73,9 +73,9 @@ class RangePolicy:
             return  # most are these, one a launch
         begin, end = check_index(begin, "RangePolicy: begin"), check_index(end, "RangePolicy: end")
         if end < begin:
-            raise InputError(f"RangePolicy: begin is {begin} and end is {end}; begin <= end is wanted")
+            raise InputError(f"RangePolicy: begin is {begin} and end is {end}; expected begin <= end")
         if self.chunk is not None and check_index(self.chunk, "RangePolicy: chunk") < 1:
-            raise InputError(f"RangePolicy: chunk is {self.chunk}; at least 1 is wanted")
+            raise InputError(f"RangePolicy: chunk is {self.chunk}; expected at least 1")
         object.__setattr__(self, "begin", begin)
         object.__setattr__(self, "end", end)
 
@@ -128,7 +128,7 @@ class TeamPolicy:
                 continue
             value = check_index(value, f"TeamPolicy: {name}")
             if value < least:
-                raise InputError(f"TeamPolicy: {name} is {value}; at least {least} is wanted")
+                raise InputError(f"TeamPolicy: {name} is {value}; expected at least {least}")
             object.__setattr__(self, name, value)
 
 
@@ -161,14 +161,14 @@ def scratch_bytes(*arrays: tuple) -> int:
     for k, array in enumerate(arrays):
         if not isinstance(array, (tuple, list)) or len(array) != 2:
             raise DTypeError(
-                f"scratch_bytes: arrays[{k}] is {array!r}; a pair of a shape and a dtype is wanted"
+                f"scratch_bytes: arrays[{k}] is {array!r}; expected a pair of a shape and a dtype"
             )
         shape, dtype = array
         shape = shape if isinstance(shape, (tuple, list)) else (shape,)
         lengths = [check_index(n, f"scratch_bytes: the shape of arrays[{k}]") for n in shape]
         if min(lengths, default=0) < 0:
             raise InputError(
-                f"scratch_bytes: the shape of arrays[{k}] is {shape}; lengths of 0 or more are wanted"
+                f"scratch_bytes: the shape of arrays[{k}] is {shape}; expected lengths of 0 or more"
             )
         try:
             each = np.dtype(dtype).itemsize
@@ -230,7 +230,7 @@ class MDRangePolicy:
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or not 2 <= len(value) <= MOST_BOX:
                 raise InputError(
-                    f"MDRangePolicy: {name} is {value!r}; a tuple of 2 to {MOST_BOX} integers is wanted"
+                    f"MDRangePolicy: {name} is {value!r}; expected a tuple of 2 to {MOST_BOX} integers"
                 )
             object.__setattr__(
                 self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value))
@@ -242,7 +242,7 @@ class MDRangePolicy:
         for k, (low, high) in enumerate(zip(self.begin, self.end)):
             if high < low:
                 raise InputError(
-                    f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; begin <= end is wanted"
+                    f"MDRangePolicy: begin[{k}] is {low} and end[{k}] is {high}; expected begin <= end"
                 )
         object.__setattr__(self, "extents", tuple(map(operator.sub, self.end, self.begin)))
         check_index(
@@ -285,5 +285,5 @@ def as_policy(policy):
         return policy
     n = check_index(policy, "policy")
     if n < 0:
-        raise InputError(f"policy: an extent of {n} was given; zero or more is wanted")
+        raise InputError(f"policy: an extent of {n} was given; expected zero or more")
     return RangePolicy(0, n)

@@ -50,7 +50,7 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     """
     space = require(space)
     if check_index(n, "instances: n") < 1:
-        raise InputError(f"instances: n is {n}; at least 1 is wanted")
+        raise InputError(f"instances: n is {n}; expected at least 1")
     return registry.backend(space.name).instances(space, n)
 
 
@@ -117,7 +117,7 @@ def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) ->
     serial
     """
     if debug not in (False, True, "nan"):
-        raise InputError(f"use: debug is {debug!r}; False, True or 'nan' is wanted")
+        raise InputError(f"use: debug is {debug!r}; expected False, True or 'nan'")
     token = _chosen.set(require(space))
     try:
         with events.changed(debug=debug) if debug else contextlib.nullcontext():

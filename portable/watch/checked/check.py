@@ -149,5 +149,5 @@ def check(
 def _numbers(values, name, least):
     values = tuple(check_index(v, f"check: {name}") for v in (values if np.iterable(values) else (values,)))
     if not values or min(values) < least:
-        raise InputError(f"check: {name} is {values}; one or more integers of at least {least} are wanted")
+        raise InputError(f"check: {name} is {values}; expected one or more integers of at least {least}")
     return values

@@ -81,7 +81,7 @@ def count(
     name, _, width = build.partition(":")
     wide = name in ("lanes", "touched") and width.isdigit() and 1 <= int(width) <= 64
     if name not in BUILDS or width and not wide and build != "touched:lanes":
-        raise InputError(f"build: {build!r} was given; one of {', '.join(BUILDS)} is wanted")
+        raise InputError(f"build: {build!r} was given; expected one of {', '.join(BUILDS)}")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(
         policy, kernel, args, reducer, scan
     )

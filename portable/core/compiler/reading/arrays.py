@@ -80,7 +80,7 @@ def store_element(build, view, items, value, node):
             store_element(build, view, [*items, build.const(k)], part, node)
         return
     if not isinstance(value, Operation):
-        build.fail(node, f"a number is wanted for an element of '{view.label}', got {describe(value)}")
+        build.fail(node, f"expected a number for an element of '{view.label}', got {describe(value)}")
     build.writes()
     build.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
 
@@ -155,7 +155,7 @@ def _whole_shape(build, array, shape, node):
     product = functools.partial(functools.reduce, functools.partial(build.binary, "*"))
     size, known = product(array.shape), [n for n in shape if n.const != -1]
     if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):
-        build.fail(node, f"`{ast.unparse(node)}`: whole numbers are wanted, one -1 among them at most")
+        build.fail(node, f"`{ast.unparse(node)}`: expected whole numbers, one -1 among them at most")
     rest = build.binary("//", size, product(known, build.const(1)))
     shape = [rest if n.const == -1 else n for n in shape]
     check_shape(build, [size], Array([product(shape)], None), node)
@@ -223,7 +223,7 @@ def read_vector(build, node, n_dimensions):
     if not found or found is whole or len(whole.shape) != n_dimensions:
         build.refuse(
             node,
-            f"`{ast.unparse(node)}`: numbers, or rows of as many, are wanted, known at compile time how many"
+            f"`{ast.unparse(node)}`: expected numbers, or rows of as many, known at compile time how many"
             f" and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1, 0), (0, 1)); a"
             " pk.local holds more",
         )
@@ -273,7 +273,7 @@ def check_shape(build, shape, array, node):
         if None not in (n.const, own.const) and n.const != own.const or len(array.shape) > len(shape):
             build.fail(
                 node,
-                f"`{ast.unparse(node)}`: arrays of the same shape are wanted, got extents {own.const}"
+                f"`{ast.unparse(node)}`: expected arrays of the same shape, got extents {own.const}"
                 f" and {n.const}",
             )
         if build.asserts and n is not own and None in (n.const, own.const):
@@ -357,7 +357,7 @@ def total(build, value, how, node, nan_wins=True):
     """Return the sum, min or max of the elements of an array, in the order of the indices."""
     array = array_of(build, value)
     if array is None:
-        build.refuse(node, f"`{ast.unparse(node)}`: a view or a slice is wanted")
+        build.refuse(node, f"`{ast.unparse(node)}`: expected a view or a slice")
     names = COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
     variables, home = [Variable(f"the {how}") for _ in names], build.block
     numbers = functools.partial(_numbers, build, array, how, len(names), node)
@@ -404,7 +404,7 @@ def dot(build, left, right, node):
     """Return the matrix product of two arrays of one or two dimensions."""
     a, b = (array_of(build, v) for v in (left, right))
     if not all(v and len(v.shape) <= 2 for v in (a, b)):
-        build.refuse(node, f"`{ast.unparse(node)}`: arrays of one or two dimensions are wanted")
+        build.refuse(node, f"`{ast.unparse(node)}`: expected arrays of one or two dimensions")
     made = Array(
         a.shape[:-1] + b.shape[1:], functools.partial(_product, build, a, b, node), None, [*a.views, *b.views]
     )

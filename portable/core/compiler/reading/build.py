@@ -214,7 +214,7 @@ class Build(Operations):
         if isinstance(v, View) and not v.shape:
             return load_element(self, v, [])
         if not isinstance(v, Operation):
-            self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; {what} is wanted here")
+            self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; expected {what} here")
         return v
 
     def condition(self, node):

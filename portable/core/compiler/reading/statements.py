@@ -54,7 +54,7 @@ def assign_to(build, target, value):
         if not plain or len(value) != len(target.elts):
             build.fail(
                 target,
-                f"{len(target.elts)} values are wanted for `{ast.unparse(target)}`, got {describe(value)}",
+                f"expected {len(target.elts)} values for `{ast.unparse(target)}`, got {describe(value)}",
             )
         for part, v in zip(target.elts, value):
             assign_to(build, part, v)

@@ -96,10 +96,10 @@ class Results:
             return struct.pack(f"={len(self.dtypes)}q", *range(place, place + self.n_bytes, 8))
         places = [place for view in outs for place in _places(view)]
         if len(places) != len(self.dtypes):
-            raise ShapeError(f"out: {len(self.dtypes)} one-element view(s) wanted, got {len(outs)}")
+            raise ShapeError(f"out: expected {len(self.dtypes)} one-element view(s), got {len(outs)}")
         for (found, _), dtype in zip(places, self.dtypes):
             if found != dtype:
-                raise DTypeError(f"out: a view of {dtype} is wanted, the dtype of the result; got {found}")
+                raise DTypeError(f"out: expected a view of {dtype}, the dtype of the result; got {found}")
         return struct.pack(f"={len(places)}q", *(address for _, address in places))
 
     def read(self, buffer):

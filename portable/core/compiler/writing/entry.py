@@ -176,13 +176,12 @@ class Entry(Launched):
         """Raise an error for views of a scan that cannot hold its results."""
         if len(outs) != len(self.results.dtypes):
             raise ShapeError(
-                f"out: {len(self.results.dtypes)} array(s) are wanted, one a number of the prefixes; got"
-                f" {len(outs)}"
+                f"out: expected {len(self.results.dtypes)} array(s), one for each prefix; got {len(outs)}"
             )
         for dtype, out in zip(self.results.dtypes, outs):
             if out[1] in (*HELD, *PARTS) or is_float(dtype) and not is_float(out[1]):
                 raise DTypeError(
-                    f"out: an array of {'floats' if is_float(dtype) else dtype} is wanted, as the prefixes"
+                    f"out: expected an array of {'floats' if is_float(dtype) else dtype}, as the prefixes"
                     f" are {dtype}; got {out[1]}"
                 )
 
@@ -244,7 +243,7 @@ class Entry(Launched):
                 got += " on some paths and nothing on others"
             raise LanguageError(
                 f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
-                f"contribution; {wanted} number(s) wanted, it returns {got}"
+                f"contribution; expected {wanted} number(s), it returns {got}"
             )
         return values
 

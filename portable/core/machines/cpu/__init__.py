@@ -35,7 +35,7 @@ def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a
     if n is None:
         return _all()
     if check_index(n, "Threads: n") < 1:
-        raise InputError(f"Threads: n is {n}; at least 1 is wanted")
+        raise InputError(f"Threads: n is {n}; expected at least 1")
     return Space("threads", n_threads=n)
 
 
@@ -48,5 +48,5 @@ def usable_cores():
 def _all():
     asked = os.environ.get("PORTABLE_NUM_THREADS")
     if asked is not None and not (asked.isdigit() and int(asked) > 0):
-        raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; a positive whole number is wanted")
+        raise InputError(f"PORTABLE_NUM_THREADS is {asked!r}; expected a positive whole number")
     return Space("threads", n_threads=int(asked) if asked else usable_cores())

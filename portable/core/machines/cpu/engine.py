@@ -37,7 +37,7 @@ def cpu():
     if not level:
         return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     if level not in LEVELS:
-        raise InputError(f"PORTABLE_CPU is {level!r}; one of {', '.join(LEVELS)} is wanted")
+        raise InputError(f"PORTABLE_CPU is {level!r}; expected one of {', '.join(LEVELS)}")
     return level, ""
 
 

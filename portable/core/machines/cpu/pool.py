@@ -129,7 +129,7 @@ class Pool:
             several neighbouring chunks as one, fewer as the remaining chunks decrease.
         """
         if not chunk:
-            raise InputError("Pool.run: chunk is 0; at least 1 is wanted, or -1 at most.")
+            raise InputError("Pool.run: chunk is 0; expected at least 1, or -1 at most.")
         call = self.native and self._call
         with self.lock:
             if not self._started:

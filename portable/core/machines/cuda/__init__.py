@@ -45,5 +45,5 @@ def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space rea
     if not isinstance(stream, int):
         stream = _handle(stream)
     if check_index(device, "Cuda: device") < 0:
-        raise InputError(f"Cuda: device is {device}; zero or more is wanted")
+        raise InputError(f"Cuda: device is {device}; expected zero or more")
     return Space("cuda", memory=f"cuda:{device}", device=device, stream=check_index(stream, "Cuda: stream"))

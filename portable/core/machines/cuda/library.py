@@ -150,7 +150,7 @@ def _load():
         cu.address = lambda name: cast(library[name], c_void_p).value
         cu.error_name, cu.error_string = library["cuGetErrorName"], library["cuGetErrorString"]
     except AttributeError as missing:
-        return f"the NVIDIA driver is too old ({missing}); CUDA 11.4 or newer is wanted"
+        return f"the NVIDIA driver is too old ({missing}); expected CUDA 11.4 or newer"
     code = library.cuInit(0)
     return f"the NVIDIA driver does not start: {_words('cuInit', code)}" if code else ""
 
