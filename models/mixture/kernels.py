@@ -39,6 +39,12 @@ LOG_ZERO = -1e30  # replaces log 0: finite, so that differences are not NaN, and
 
 
 @pk.function
+def share(exp, log_r):
+    """Return r_ij, given its logarithm; `exp` is pk.exp or pk.fast_exp."""
+    return pk.where(log_r > NEGLIGIBLE, exp(log_r), 0.0)
+
+
+@pk.function
 def place(team, q, width):
     """Return the row and column of this member in the team's q-th pass over a table of `width` columns. All
     lanes of a pack are in one row."""

@@ -6,7 +6,7 @@ covariances are diagonal, of (1, d, d^2).
 
 import portable as pk
 
-from .kernels import BATCH, NEGLIGIBLE, PAD, passes, place
+from .kernels import BATCH, PAD, passes, place, share
 
 COLUMNS = 16  # features that one pass of a team covers: a multiple of the lanes of any pack
 AHEAD = 16  # loads from a tile that a member keeps in flight while features are computed, at most
@@ -101,23 +101,17 @@ def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
 
 
 @pk.function
-def share(log_r):
-    """Return r_ij, given its logarithm."""
-    return pk.where(log_r > NEGLIGIBLE, pk.fast_exp(log_r), 0.0)
-
-
-@pk.function
 def stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares):
     """Compute r_ij of a tile's points and a group of components, one component a row of scratch. One
     exponential and 8 bytes a pair."""
     for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
         if group * PAD % team.size == 0 or j < group:
-            shares[j, t] = share(ahead[q] - ahead_lse[q])
+            shares[j, t] = share(pk.fast_exp, ahead[q] - ahead_lse[q])
     for q in range(ahead.shape[0], passes(team, group, PAD)):
         j, t = place(team, q, PAD)
         if group * PAD % team.size == 0 or j < group:
-            shares[j, t] = share(joint[tile, first + j, t] - lse[0, tile * PAD + t])
+            shares[j, t] = share(pk.fast_exp, joint[tile, first + j, t] - lse[0, tile * PAD + t])
 
 
 @pk.kernel(teams=2)

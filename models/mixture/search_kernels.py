@@ -16,7 +16,7 @@ import math
 
 import portable as pk
 
-from .kernels import LOG_ZERO, NEGLIGIBLE, PAD
+from .kernels import LOG_ZERO, PAD, share
 
 BLOCK, SIDE = 8192, 16  # rows of a block, which has separate sums; members that divide a block between them
 
@@ -111,12 +111,6 @@ def draw(i, far, seed, before, after, names, rows, scales, free, found, places, 
     return first, luck if free[i] > 0.0 else math.inf
 
 
-@pk.function
-def share_of(log_r):
-    """Return r_ij, given its logarithm."""
-    return pk.exp(log_r) if log_r > NEGLIGIBLE else 0.0
-
-
 @pk.kernel
 def pair_entropies(team, n, pairs, joint, lse, total):
     """Add to total[q] the sum over points of r_a log((r_a + r_b) / r_a) + r_b log((r_a + r_b) / r_b), where
@@ -133,7 +127,7 @@ def pair_entropies(team, n, pairs, joint, lse, total):
         la, lb = joint[tile, a, t], joint[tile, b, t]
         away = lb - la
         tail = pk.log1p(pk.exp(-abs(away)))
-        of_a, of_b = share_of(la - lse[0, i]), share_of(lb - lse[0, i])
+        of_a, of_b = share(pk.exp, la - lse[0, i]), share(pk.exp, lb - lse[0, i])
         own += of_a * (max(away, 0.0) + tail) + of_b * (max(-away, 0.0) + tail)
     own = team.reduce(own)
     if team.single():
@@ -171,7 +165,7 @@ def of_group(a, i, begins, members, joint, lse):
     """Return R_a of point i, the probability of group a."""
     own = pk.float64(0.0)
     for m in range(begins[a], begins[a + 1]):
-        own += share_of(joint[i // PAD, members[m], i % PAD] - lse[0, i])
+        own += share(pk.exp, joint[i // PAD, members[m], i % PAD] - lse[0, i])
     return own
 
 

@@ -13,8 +13,7 @@ delta_ij = 2 (c_j - l_ij), and with nu_j degrees of freedom
 
 import portable as pk
 
-from .kernels import LOG_ZERO, PAD
-from .search_kernels import share_of
+from .kernels import LOG_ZERO, PAD, share
 
 
 @pk.function
@@ -61,7 +60,7 @@ def sum_tails(team, n, p, tails, joint, lse, total):
     for i in team.thread_range(n):
         tile, column = i // PAD, i % PAD
         log_r = t_term(tile, j, column, tails, joint) - lse[0, i]
-        r = share_of(log_r)
+        r = share(pk.exp, log_r)
         u = scale_of(p, tile, j, column, tails, joint)
         count += r
         weight += r * u
