@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 import portable as pk
-from portable.roofline import files, peers, revision, timing
+from portable.roofline import peers, revision, timing
 from portable.roofline.cases import kernels_loops, kernels_programs
 from portable.roofline.cases.kernels_rows import ROWS, SIZES, WHOLE
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.digest import digest
+from portable.roofline.printing import write_file
 from portable.roofline.scoreboard import records
 from portable.roofline.side import no_sync
 from portable.roofline.units import one_line, picked, scaled, times
@@ -88,8 +89,7 @@ def command(options, space, facts):
         code = 130
     print(*problems, sep="\n", file=sys.stderr)
     print("\n".join(summary(found, folder, records.kind(facts))))
-    if options.json:
-        files.write(options.json, json.dumps({"machine": facts, "kernels": found}, indent=1))
+    write_file(options.json, json.dumps({"machine": facts, "kernels": found}, indent=1))
     if options.record:
         path = records.path_of(records.kind(facts), folder)
         document = records.read(path) if path.exists() else records.empty(records.kind(facts))

@@ -8,7 +8,7 @@ from typing import Any
 import portable as pk
 from portable.errors import InputError
 from portable.roofline import files, case_list, machine, revision, scoreboard
-from portable.roofline.printing import exit_code, say, show_tables, warn_if_busy, write_file, write_json
+from portable.roofline.printing import exit_code, say, show_tables, warn_if_busy, write_json
 from portable.roofline.scoreboard import headlines, records
 
 SCHEMA_VERSION = 1
@@ -47,7 +47,7 @@ def run_scoreboard(options: Any, space: str) -> int:
     kept = True
     if options.record and not interrupted:
         fresh = [row.as_record(on, facts, commit) for row in rows if row.sittings and not row.problem]
-        kept = write_file(path, records.as_text(records.merged(document, facts, fresh)))
+        kept = records.write(path, records.merged(document, facts, fresh))
     wrong = set(scoreboard.WRONG)
     if options.record:  # a changed peer is then recorded with its new identity
         wrong.remove(scoreboard.PEER_CHANGED)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from portable.errors import InputError
-from portable.roofline import files
+from portable.roofline.printing import write_file
 from portable.roofline.revision import HERE
 from portable.roofline.units import one_line
 
@@ -160,7 +160,7 @@ def as_text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def write(path: Path, document: dict[str, Any]) -> None:
-    """Write a file atomically; its folder is made."""
+def write(path: Path, document: dict[str, Any]) -> bool:
+    """Write a file atomically, and name it; its folder is made. Return False if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, as_text(document))
+    return write_file(path, as_text(document))
