@@ -5,11 +5,8 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import os
 import platform
-import re
 import runpy
 import sys
 from importlib import metadata
@@ -21,7 +18,7 @@ from .core import cache
 from .core.places import space
 from . import __version__
 from .core import registry
-from .errors import SpaceUnavailableError, printable
+from .errors import SpaceUnavailableError, nearest, printable
 
 HELP = "usage: portable COMMAND ...\n       portable COMMAND --help\n\n"
 COMMANDS = {
@@ -39,8 +36,6 @@ EXAMPLE = """
 example: portable hawkes fit events.csv
 exit codes: 0 done; 1 a check failed; 2 the request cannot be met; 130 interrupted
 """
-# The required columns of each method's tables.
-_COLUMNS = {"hawkes": {"x_km", "y_km", "t_hours"}, "tmap": {"run", "gap"}}
 
 
 def _table(title, rows):
@@ -76,18 +71,6 @@ def _cache(arguments):
     Console().print(_table("compiled kernels", cache.statistics().items()))
 
 
-def report_other_columns(name, arguments):
-    """Report tables on the command line that have the columns of another method's."""
-    for path in arguments:
-        if path.endswith(".csv") and os.path.isfile(path):
-            with open(path, encoding="utf-8-sig", errors="replace") as file:
-                found = {column.strip(' "\n') for column in re.split("[,;]", file.readline())}
-            for other, columns in _COLUMNS.items():
-                if other != name and columns <= found:
-                    told = f"'{path}' has the columns of 'portable {other}': {', '.join(sorted(columns))}"
-                    print(f"{name}: {printable(told)}", file=sys.stderr)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run a command.
 
@@ -107,18 +90,14 @@ def main(arguments: list[str] | None = None) -> int:
     elif name == "--version":
         print(f"portable {__version__}")
     elif name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
-        told = f"Did you mean '{near[0]}'?" if near else f"There are {', '.join(COMMANDS)}."
-        print(f"portable: there is no command '{printable(name)}'. {told}", file=sys.stderr)
+        told = f"there is no command '{printable(name)}' (choose from {', '.join(COMMANDS)})"
+        print("portable:", nearest(told), file=sys.stderr)
         return 2
     elif name in _OWN:
         _OWN[name](rest)
     else:
         place = "roofline" if name == "roofline" else f"models.{name}"
-        code = importlib.import_module(f"portable.{place}.__main__").main(rest)
-        if code == 2 and name != "roofline":
-            report_other_columns(name, rest)
-        return code
+        return importlib.import_module(f"portable.{place}.__main__").main(rest)
     return 0
 
 

@@ -37,6 +37,16 @@ def printable(text):
     return _NOT_SHOWN.sub(lambda found: ascii(found[0])[1:-1], str(text))
 
 
+def nearest(message):
+    """Return a message that ends in "(choose from ...)" with the choice nearest to what it quotes instead."""
+    import difflib
+
+    told, _, choices = message.partition(" (choose from ")
+    word = told.split("'")[1:2] or [""]
+    near = difflib.get_close_matches(word[0], re.findall(r"[\w.-]+", choices), 1)
+    return f"{told}; did you mean '{near[0]}'?" if near else message
+
+
 class PortableError(Exception):
     """Base of every exception raised on purpose. Names in its message are shown without control
     characters."""

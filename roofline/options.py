@@ -3,6 +3,7 @@
 import argparse
 
 import portable as pk
+from portable.errors import nearest
 from portable.roofline import case_list
 
 COMMANDS = {
@@ -99,11 +100,15 @@ KINDS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        super().error(nearest(message))
+
+
 def parser():
     """Return the parser of the command line; the attribute `command` of its result is the command's name."""
-    made = argparse.ArgumentParser(
-        prog="portable roofline", description="How fast the methods run here, and against what."
-    )
+    words = "How fast the methods run here, and against what."
+    made = _Parser(prog="portable roofline", description=words)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND", dest="command")
     of = {name: commands.add_parser(name, help=told) for name, told in COMMANDS.items()}

@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 import portable as pk
-from portable.errors import PortableError, printable
+from portable.errors import PortableError, nearest, printable
 
+from .belongs import family_of
 from .checks import check_outputs
 from .cluster import asked_for
 from .files import write, written
+from .warned import warn
 
 _NUMBERS = int, float
 # These mean the same in every command.
@@ -44,12 +46,19 @@ _TOLD = UserWarning, RuntimeWarning
 
 def parser(family: str, description: str):
     """Return the parser of `python -m portable.models.FAMILY`, and the object to which commands are added."""
-    made = argparse.ArgumentParser(prog=f"portable {family}", description=description)
+    made = _Parser(prog=f"portable {family}", description=description)
     made.add_argument("--version", action="version", version=f"portable {pk.__version__}")
     return made, made.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)
 
 
-class _Command(argparse.ArgumentParser):
+class _Parser(argparse.ArgumentParser):
+    """A parser whose refusal of a choice names the nearest one."""
+
+    def error(self, message):
+        super().error(nearest(message))
+
+
+class _Command(_Parser):
     """A command of a family, with --quiet and --json."""
 
     def __init__(self, **words):
@@ -84,6 +93,7 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
     try:
         with shown, _warned(family), asked_for(options):
             check_outputs(options, "json")
+            _warn_of_others(family, options)
             code = options.act(options) or 0
             if getattr(options, "json", None):
                 files = [str(path) for path in dict.fromkeys(written[before:])]
@@ -101,6 +111,14 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
     except KeyboardInterrupt:
         print(f"{family}: stopped", file=sys.stderr)
         return 130
+
+
+def _warn_of_others(family, options):
+    """Warn of each file among the options that looks like one of another family."""
+    for value in vars(options).values():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, str) and (found := family_of(path)) and found[0] != family:
+                warn(f"'{path}' looks like a file of 'portable {found[0]}': it has {found[1]}", UserWarning)
 
 
 def _tell_written(options, paths):
@@ -148,6 +166,8 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
         if how.get("action") == "store_false":
             how["help"] = f"do not {how['help']}"
         how |= changes.get(name, {})
+        if len("".join(how.get("choices", ()))) > 24:  # beyond 80 columns in the line of usage
+            how["help"], how["metavar"] = f"{how['help']}: %(choices)s", "KIND"
         default = how.get("default")
         if not (default is None or isinstance(default, bool) or "(default" in how["help"]):
             how["help"] += " (default: %(default)s)"

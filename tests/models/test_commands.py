@@ -79,8 +79,11 @@ def test_an_option_means_the_same_everywhere(option):
         assert len(words) == 1, words
 
 
-def test_every_option_says_what_it_is():
+def test_every_option_says_what_it_is(monkeypatch):
+    """It also fits a line of 80 columns, in the usage and in the help."""
+    monkeypatch.setenv("COLUMNS", "80")
     for name, one in PARSERS.items():
+        assert max(map(len, one.format_help().splitlines())) <= 80, name
         silent = [a.option_strings for a in one._actions if a.option_strings and not a.help]
         assert {options[0] for options in silent} <= {"--figures", "--places", "--seed"}, name
 
@@ -95,20 +98,68 @@ def test_no_old_name_is_a_parameter():
         assert not names & old, f"{name}: {names & old}"
 
 
+# a command of each family that reads a file, and refuses it soon
+REFUSED = {
+    "hawkes": "residuals FILE",
+    "tmap": "describe FILE",
+    "edm": "simplex FILE --columns no -E 2",
+    "resampling": "figures FILE --out .",
+    "mixture": "predict FILE FILE --labels none",
+}
+# families, and files of theirs: the name, and columns, arrays or keys
+FILES = """hawkes times.csv x_km t_hours
+hawkes events.csv t x y type
+hawkes parents.csv child parent probability
+hawkes params.json mu0 tau_x theta
+hawkes fit.json params units table
+tmap runs.csv run gap
+tmap runs.npz values lengths
+tmap model.json alpha orders rates
+edm rho.npy rho
+edm pairs.csv library target rho p q
+edm predicted.csv time observed predicted
+edm saved.npz
+resampling study.json schema cells
+mixture cells.npz X channels
+mixture components.csv component population weight
+mixture shares.csv sample cells
+mixture cells.fcs FCS"""
+
+
+def refuse(family, path):
+    main = importlib.import_module(f"portable.models.{family}.__main__").main
+    assert main(REFUSED[family].replace("FILE", path).split()) == 2
+
+
+def make_file(path, *names):
+    """Write a file of these columns, arrays or keys, or a saved result."""
+    if not names:
+        edm.Dimensions(np.arange(1, 3), np.zeros(2), 1, ["a"]).save(path)
+    elif path.endswith(".npz"):
+        np.savez(path, **dict.fromkeys(names, 0))
+    else:
+        Path(path).write_text(json.dumps(dict.fromkeys(names)) if path.endswith("json") else ",".join(names))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_file_of_another_family_says_whose_it_looks_like(family, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for whose, path, *names in map(str.split, FILES.splitlines()):
+        make_file(path, *names)
+        refuse(family, path)
+        told = f"{family}: warning: '{path}' looks like a file of 'portable {whose}'"
+        assert (told in capsys.readouterr().err) == (whose != family), path
+    make_file("cells.csv", "CD3", "CD4", "t", "x", "y")
+    refuse(family, "cells.csv")
+    assert "looks like" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_refusals_go_to_standard_error(family, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("NO_COLOR", "1")
-    refused = {
-        "hawkes": "residuals none.csv",
-        "tmap": "describe none.csv",
-        "edm": "simplex none.csv --columns a -E 2",
-        "resampling": "figures none.json --out .",
-        "mixture": "predict none.npz none.fcs --labels none",
-    }
-    main = importlib.import_module(f"portable.models.{family}.__main__").main
-    assert main(refused[family].split()) == 2
+    refuse(family, "none")
     said = capsys.readouterr()
     assert said.out == "" and said.err.startswith(f"{family}: ") and "\x1b" not in said.err
 
@@ -251,13 +302,10 @@ def shown():
 COMMANDS = list(shown())
 
 
-def test_there_are_many():
-    assert len(COMMANDS) > 60 and sum(whole for _, whole, _ in COMMANDS) > 20
-
-
 def test_commands_of_the_pages_are_there(monkeypatch, told):
     """Commands on separate lines parse; for others the command and its options exist."""
     monkeypatch.setenv("PORTABLE_DATA", "data")
+    assert len(COMMANDS) > 60
     for place, whole, words in COMMANDS:
         try:
             is_there(whole, words)
@@ -393,33 +441,28 @@ def test_one_command_leads_to_all(capsys):
     for name in (*FAMILIES, "roofline"):
         with pytest.raises(SystemExit) as end:
             portable_(name, "--help")
-        assert end.value.code == 0 and f"usage: portable {name} [-h]" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert end.value.code == 0 and f"usage: portable {name} [-h]" in told
+        assert max(map(len, told.splitlines())) <= 80
     assert portable_("--version") == 0 and portable_("info") == 0 == portable_("cache", "--help")
     capsys.readouterr()
-    for wrong, words in (("hawks", "Did you mean 'hawkes'?"), ("qqq", "There are info, hawkes")):
+    for wrong, words in (("hawks", "did you mean 'hawkes'?"), ("qqq", "(choose from info, hawkes")):
         assert portable_(wrong) == 2 and words in capsys.readouterr().err
 
 
-def test_a_table_of_another_method_says_whose_it_looks_like(tmp_path, capsys):
-    (tmp_path / "events.csv").write_text("x_km;y_km;t_hours\n1;2;3\n")
-    assert portable_("tmap", "fit", str(tmp_path / "events.csv"), "--orders", "1") == 2
-    assert "has the columns of 'portable hawkes': t_hours, x_km, y_km" in capsys.readouterr().err
+@pytest.mark.parametrize("command", PARSERS)
+def test_a_misspelt_command_names_the_nearest(command, capsys):
+    family, word = command.removeprefix("models.").split()
+    with pytest.raises(SystemExit) as end:
+        portable_(family, word[:-1])
+    assert end.value.code == 2 and f"did you mean '{word}'?" in capsys.readouterr().err
 
 
-def test_a_run_tells_the_files_that_it_wrote(tmp_path, capsys):
-    table, out = tmp_path / "runs.csv", tmp_path / "model.json"
-    table.write_text("run,gap\n" + "".join(f"{k},{0.5 + k % 3}\n{k},1.0\n" for k in range(9)))
-    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial") == 0
-    assert capsys.readouterr().out.endswith("wrote no file; --out FILE does\n")
-    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial", "--out", str(out)) == 0
-    assert capsys.readouterr().out.endswith(f"wrote {out}\n")
-    assert portable_("tmap", "fit", str(table), "--orders", "1", "--space", "serial", "--quiet") == 0
-    assert capsys.readouterr().out == ""
-
-
-def test_tables_fit_80_columns(tmp_path, capsys):
+def test_a_table_fits_80_columns(tmp_path, capsys):
+    """A run that writes no file names the option that writes one."""
     table = tmp_path / "runs.csv"
     table.write_text("run,gap\n" + "".join(f"{k},{0.5 + k % 3}\n{k},1.0\n" for k in range(9)))
     assert portable_("tmap", "fit", str(table), "--orders", "1,1,2", "--errors", "--space", "serial") == 0
-    lines = capsys.readouterr().out.splitlines()
+    *lines, last = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+    assert last == "wrote no file; --out FILE does"
