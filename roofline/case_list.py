@@ -105,6 +105,6 @@ def _there(name):
 
 def _missing(what):
     return InputError(
-        f"{what} wants a checkout of the project, which this installed package is not: peers and planted"
+        f"{what} needs a checkout of the project, which this installed package is not: peers and planted"
         " causes are there; `report` and `report PROGRAM` run anywhere"
     )

@@ -45,7 +45,7 @@ def cost(
     wanted = {name: value for name, value in given.items() if value is not None}
     for name, value in wanted.items():
         if not callable(value):
-            raise InputError(f"cost: {name} is {value!r}; a function of (extent, *args) is wanted")
+            raise InputError(f"cost: {name} is {value!r}; expected a function of (extent, *args)")
 
     def declare(kernel):
         _declared[kernel] = wanted

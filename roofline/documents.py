@@ -100,7 +100,7 @@ def read(path):
         )
     if found.get("schema_version") != SCHEMA_VERSION:
         raise InputError(
-            f"'{path}' has version {found.get('schema_version')} of the schema; {SCHEMA_VERSION} is wanted."
+            f"'{path}' has version {found.get('schema_version')} of the schema; expected {SCHEMA_VERSION}."
             " Make the report anew."
         )
     return shown(found)

@@ -77,9 +77,7 @@ def _values(target, name, text):
     try:
         numbers = [float(value) for value in text.split(",")]
     except ValueError:
-        raise InputError(
-            f"{target}: {name} is '{text}'; numbers are wanted, several between commas."
-        ) from None
+        raise InputError(f"{target}: {name} is '{text}'; expected numbers, several between commas.") from None
     return [int(number) if number.is_integer() else number for number in numbers]
 
 
@@ -96,7 +94,7 @@ def _check(target, kernel, policy, args):
     wanted = names[len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1 :]
     if policy is None or len(args) != len(wanted):
         raise InputError(
-            f"{target}: {len(args)} arguments behind the policy; {len(wanted)} are wanted. "
+            f"{target}: {len(args)} arguments behind the policy; expected {len(wanted)}. "
             f"Write: [NAME=VALUES ...] POLICY {' '.join(map(str.upper, wanted))}"
         )
 

@@ -91,7 +91,7 @@ def _windows(name, given, segments):
         return given and [one for part in given for one in part]
     for part in given:
         if len(part) != 2 or not all(one.isdecimal() for one in part):
-            raise InputError(f"--{name} is {' '.join(part)}; BEGIN END are wanted, or names of --segments")
+            raise InputError(f"--{name} is {' '.join(part)}; expected BEGIN END, or names of --segments")
     return [tuple(map(int, part)) for part in given]
 
 
@@ -189,7 +189,7 @@ def _pairs(options, table, checkpoint):
     """Return the series to map, their names, the names of the libraries, and the arguments dimensions and
     libraries."""
     if options.columns is None and table.clock is not None:
-        words = "counts the times, and is no series; --columns takes it all the same"
+        words = "counts the times, and is no series; --columns takes it"
         print(f"edm: '{printable(table.clock)}' {words}", file=sys.stderr)
     names = options.columns or table.series
     shown = [printable(name) for name in names]

@@ -28,9 +28,9 @@ def check_columns(values, name, n_columns=None, dtype=None):
     """
     array = _numbers(values, name)
     if array.ndim not in (1, 2):
-        raise ShapeError(f"{name} has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected (n_times,) or (n_times, n_columns)")
     if not array.size:
-        raise ShapeError(f"{name} has shape {array.shape}; at least one time and one column are wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected at least one time and one column")
     columns = array.reshape(len(array), -1)
     if columns.dtype != np.float32 or dtype != np.float32:
         columns = columns.astype(np.float64, copy=False)
@@ -48,10 +48,10 @@ def check_columns(values, name, n_columns=None, dtype=None):
         if wrong.any():
             c = int(np.argmax(wrong))
             where = f", column {c}," if array.ndim == 2 else ""
-            raise InputError(f"{name}{where} {what} (from {low[c]:g} to {high[c]:g}); other units are wanted")
+            raise InputError(f"{name}{where} {what} (from {low[c]:g} to {high[c]:g}); expected other units")
     if n_columns is not None and columns.shape[1] != n_columns:
         raise ShapeError(
-            f"{name} has {columns.shape[1]} column(s); {n_columns} wanted, as many as the library has"
+            f"{name} has {columns.shape[1]} column(s); expected {n_columns}, as many as the library has"
         )
     return columns
 
@@ -61,8 +61,8 @@ def _check_known(columns, name, n_dims, low):
     if infinite.any():
         t, c = np.argwhere(infinite)[0].tolist()
         raise FiniteError(
-            f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; "
-            "finite numbers are wanted, or NaN where nothing was observed"
+            f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; expected "
+            "finite numbers, or NaN where nothing was observed"
         )
     empty = np.flatnonzero(np.isnan(low))
     if empty.size:
@@ -79,8 +79,8 @@ def _numbers(values, name):
         shapes = {variable.shape for variable in values.data_vars.values()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
             raise ShapeError(
-                f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; series "
-                "of one dimension are wanted"
+                f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; expected series "
+                "of one dimension"
             )
         values = np.column_stack(
             [as_numbers(variable.values, f"{name}[{key!r}]") for key, variable in values.data_vars.items()]
@@ -102,7 +102,7 @@ def check_targets(values, n_times):
     """Return one or several targets as columns, shape (n_times, n_targets), with the library's n_times."""
     columns = check_columns(values, "target")
     if len(columns) != n_times:
-        raise ShapeError(f"target has {len(columns)} times; {n_times} wanted, as many as the library has")
+        raise ShapeError(f"target has {len(columns)} times; expected {n_times}, as many as the library has")
     return columns
 
 
@@ -124,7 +124,7 @@ def check_embedding(E, tau, n_times, name="library"):
     if n_times <= (E - 1) * tau:
         raise ShapeError(
             f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} takes "
-            f"{(E - 1) * tau + 1}, so a longer series or a smaller E or tau is wanted"
+            f"{(E - 1) * tau + 1}: expected a longer series or a smaller E or tau"
         )
     return E, tau
 
@@ -135,7 +135,7 @@ def check_horizon(Tp, n_times, E, tau):
     ahead = n_times - 1 - (E - 1) * tau
     if not -n_times < Tp <= ahead:
         raise InputError(
-            f"Tp is {Tp}; {1 - n_times} to {ahead} is wanted, so that points of {n_times} times with E = {E} "
+            f"Tp is {Tp}; expected {1 - n_times} to {ahead}, so that points of {n_times} times with E = {E} "
             f"and tau = {tau} have a target"
         )
     return Tp
@@ -150,13 +150,13 @@ def check_windows(windows, name, n_times):
     if pairs.ndim == 1:
         pairs = pairs[None]
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs):
-        raise ShapeError(f"{name} is {windows!r}; (begin, end) is wanted, or a sequence of such pairs")
+        raise ShapeError(f"{name} is {windows!r}; expected (begin, end), or a sequence of such pairs")
     if pairs.dtype.kind not in "iu":
-        raise DTypeError(f"{name} is {windows!r}; integers are wanted")
+        raise DTypeError(f"{name} is {windows!r}; expected integers")
     apart = []
     for begin, end in sorted(pairs.tolist()):
         if not 0 <= begin < end <= n_times:
-            raise InputError(f"{name} holds ({begin}, {end}); 0 <= begin < end <= {n_times} is wanted")
+            raise InputError(f"{name} holds ({begin}, {end}); expected 0 <= begin < end <= {n_times}")
         if apart and begin < apart[-1][1]:
             begin, end = apart[-1][0], max(end, apart.pop()[1])
         apart.append((begin, end))
@@ -174,7 +174,7 @@ def check_valid(valid, n_times):
             "such flags"
         )
     if flags.shape != (n_times,):
-        raise ShapeError(f"valid has shape {flags.shape}; a flag for each time is wanted: shape ({n_times},)")
+        raise ShapeError(f"valid has shape {flags.shape}; expected a flag for each time: shape ({n_times},)")
     return flags
 
 
@@ -205,8 +205,8 @@ def check_enough(candidates, n_times, points, known, k, radius):
         why = f" once the {n - left} within exclusion_radius = {radius} of a point are left out"
     if left < k:
         raise InputError(
-            f"k is {k}, but the library has {left} points{why}; a smaller E or k, a longer library or a"
-            " smaller radius is wanted"
+            f"k is {k}, but the library has {left} points{why}; expected a smaller E or k, a longer "
+            "library or a smaller radius"
         )
     lacking = int((known & ~enough).sum())
     if lacking:
@@ -234,7 +234,7 @@ def check_library_sizes(sizes, most, least):
     for size in sizes.tolist():
         if not least <= size <= most:
             raise InputError(
-                f"library_sizes holds {size}; {least} (k) to {most} (points of the library) is wanted"
+                f"library_sizes holds {size}; expected {least} (k) to {most} (points of the library)"
             )
     return sizes
 
@@ -243,7 +243,7 @@ def check_wholes(values, name):
     """Return a sequence of whole numbers, as int64."""
     values = np.atleast_1d(as_numbers(values, name))
     if values.ndim != 1 or not values.size:
-        raise ShapeError(f"{name} has shape {values.shape}; a sequence of whole numbers is wanted")
+        raise ShapeError(f"{name} has shape {values.shape}; expected a sequence of whole numbers")
     if values.dtype.kind not in "iu":
         raise DTypeError(f"{name} must be whole numbers, got dtype {values.dtype}")
     return values.astype(np.int64)

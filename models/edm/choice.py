@@ -104,7 +104,7 @@ def _information(bins, part, lag, n_bins):
     now, before = slice(lag, None), slice(len(bins) - lag)
     both = (np.minimum(bins[now], bins[before]) >= 0) & (part[now] == part[before])
     if not both.any():
-        raise InputError(f"max_lag: no two values lie {lag} steps apart; a smaller one is wanted")
+        raise InputError(f"max_lag: no two values lie {lag} steps apart; expected a smaller one")
     pairs = bins[now][both] * n_bins + bins[before][both]
     p = np.bincount(pairs, minlength=n_bins**2).reshape(n_bins, n_bins) / len(pairs)
     apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)
@@ -181,6 +181,6 @@ def _one(series, name, segments):
     table, cut = timed(series, name, segments)
     columns = check_columns(table, name)
     if columns.shape[1] > 1:
-        raise ShapeError(f"{name} has {columns.shape[1]} columns; one series is wanted")
+        raise ShapeError(f"{name} has {columns.shape[1]} columns; expected one series")
     times = np.arange(len(columns))
     return columns[:, 0], times * 0 if cut is None else number_of(cut, times)

@@ -114,7 +114,7 @@ class Convergence(Tabled):
             There is only one library size.
         """
         if len(self.library_sizes) < 2:
-            raise InputError("convergence wants at least two library sizes; ccm was given one")
+            raise InputError("ccm was given one library size; expected at least two")
         random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
         n = self.rho.shape[-1]
         drawn = np.stack([_mean(self.rho[..., random.integers(0, n, n)]) for _ in range(N_BOOT)])

@@ -387,7 +387,7 @@ def _check_out(out, checkpoint, *arrays):
         raise DTypeError(f"out must be the name of a file, got {out!r} of type {type(out).__name__}")
     out = Path(out)
     if out.suffix != ".npy":
-        raise InputError(f"out is '{out}'; the name of a .npy file is wanted")
+        raise InputError(f"out is '{out}'; expected the name of a .npy file")
     if not out.parent.is_dir():
         raise InputError(f"out is '{out}', but there is no folder '{out.parent}'")
     for array in arrays:

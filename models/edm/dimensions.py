@@ -26,7 +26,7 @@ def check_dims(dims, n_series, libraries):
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
     if dims.shape not in ((), (n_series,), (n_libraries, 1), (n_libraries, n_series)):
         raise ShapeError(
-            f"dims has shape {dims.shape}; one dimension a series is wanted: shape ({n_series},), for each "
+            f"dims has shape {dims.shape}; expected one dimension a series: shape ({n_series},), for each "
             f"as a target, ({n_libraries}, 1), for each as a library, or ({n_libraries}, {n_series}), for "
             "each pair"
         )
@@ -35,7 +35,7 @@ def check_dims(dims, n_series, libraries):
     if dims.min() < 1:
         where = np.unravel_index(int(np.argmin(dims)), dims.shape)
         place = f"[{', '.join(map(str, where))}]" if where else ""
-        raise InputError(f"dims{place} is {dims[where]}; at least 1 is wanted")
+        raise InputError(f"dims{place} is {dims[where]}; expected at least 1")
     return dims.astype(np.int64).reshape((1,) * (2 - dims.ndim) + dims.shape)
 
 

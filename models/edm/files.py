@@ -93,7 +93,7 @@ def read(path, dataset=None, segments=None):
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"'{path}' must hold real numbers, got dtype {array.dtype}")
     if array.ndim not in (1, 2):
-        raise ShapeError(f"'{path}' has shape {array.shape}; (n_times,) or (n_times, n_columns) is wanted")
+        raise ShapeError(f"'{path}' has shape {array.shape}; expected (n_times,) or (n_times, n_columns)")
     with reading(path):
         columns = np.asarray(array, np.float64).reshape(len(array), -1)
     return Table({str(c): column for c, column in enumerate(columns.T)})
@@ -103,7 +103,7 @@ def _read_csv(path, segments):
     cells = read_csv(path)
     n_rows = len(next(iter(cells.values()), ()))
     if not n_rows:
-        raise ShapeError(f"'{path}' has {int(bool(cells))} line(s); a header and at least one row are wanted")
+        raise ShapeError(f"'{path}' has {int(bool(cells))} line(s); expected a header and at least one row")
     words = [name for name, own in cells.items() if name != segments and not any(map(_is_number, own))]
     table = {
         name: np.array(column) if name == segments else numbers(column, name, path)
@@ -151,13 +151,13 @@ def _read_parquet(path, segments):
         names = file.schema_arrow.names
         twice = [name for name, count in collections.Counter(names).items() if count > 1]
         if twice:
-            raise InputError(f"'{path}' has two columns {printable(twice[0])!r}; different names are wanted")
+            raise InputError(f"'{path}' has two columns {printable(twice[0])!r}; expected different names")
         sizes = [file.metadata.row_group(g).total_byte_size for g in range(file.num_row_groups)]
         check_growth(path, max(sum(sizes), 8 * file.metadata.num_rows * file.metadata.num_columns))
         # the plain columns: the file's metadata of a pandas index is not needed
         frame = file.read().to_pandas(ignore_metadata=True, date_as_object=False)
     if not len(frame):
-        raise ShapeError(f"'{path}' has no rows; at least one is wanted")
+        raise ShapeError(f"'{path}' has no rows; expected at least one")
     types = pandas.api.types
     columns, dates, others = {}, {}, []
     for name, column in frame.items():

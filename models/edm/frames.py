@@ -144,8 +144,7 @@ def with_times(table, columns=None, name="library", segments=None):
         return table
     if columns is None:
         warn(
-            f"{name}: the first column, {str(label)!r}, counts the times, and is taken for their names, "
-            "not for a series; columns= takes it all the same",
+            f"{name}: the first column, {str(label)!r}, counts the times and is no series; columns= takes it",
             UserWarning,
         )
     elif str(label) in map(str, columns):
@@ -176,7 +175,7 @@ def without_segments(table, segments):
         return (table.of(own, named) if hasattr(table, "of") else own), named
     if hasattr(table, "loc") and hasattr(table, "columns"):
         return table.loc[:, [str(c) != str(segments) for c in table.columns]], named
-    raise InputError(f"segments names {segments!r}: a column of pandas, or names of all rows, are wanted")
+    raise InputError(f"segments names {segments!r}: expected a column of pandas, or names of all rows")
 
 
 def n_rows(table):
@@ -206,8 +205,8 @@ def _check_times(index, name):
     if not (steps > 0).all():
         t = np.argmin(steps > 0)
         warn(
-            f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; they "
-            "are taken as they stand. sort_index() puts them in order",
+            f"{name}: its rows are not in the order of time: {index[t + 1]} follows {index[t]}; "
+            "sort_index() puts them in order",
             UserWarning,
         )
         return
@@ -252,7 +251,7 @@ def series_of(library, columns, target, segments=None):
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
             raise ShapeError(
-                f"target has {len(other)} times; {len(index)} wanted, as many as the library has"
+                f"target has {len(other)} times; expected {len(index)}, as many as the library has"
             )
         t = np.argmax(np.asarray(index != other))
         raise InputError(
@@ -379,7 +378,7 @@ def choose(table, names, what="columns"):
     if labels is None:
         raise DTypeError(
             f"{what} names {several}, but the data are of type {type(table).__name__}, without names; "
-            "a table of pandas or xarray is wanted"
+            "expected a table of pandas or xarray"
         )
     places = _places(labels)
     chosen = [_column(table, labels, _place(labels, places, name, what)) for name in several]
@@ -405,7 +404,7 @@ def _place(labels, places, name, what):
         return found[0]
     if found:
         raise InputError(
-            f"{what}: there are {len(found)} columns {name!r}; names that differ are wanted, as by "
+            f"{what}: there are {len(found)} columns {name!r}; expected names that differ, as by "
             "`table.columns = [...]`"
         )
     raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(map(str, labels))}")

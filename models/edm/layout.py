@@ -198,5 +198,5 @@ def warn_of_copies(library, points, front, column, lag):
     if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
         warn(
             f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
-            "distance 0, and skill says nothing. Leave `points` out, or give other times",
+            "distance 0. Leave `points` out, or give other times",
         )

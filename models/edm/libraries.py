@@ -67,7 +67,7 @@ def check_libraries(libraries, names: list) -> Libraries:
         given = np.atleast_1d(np.asarray(libraries))
     except ValueError as error:
         raise ShapeError(
-            f"libraries is {libraries!r}, groups of different sizes; as many columns in each are wanted, or "
+            f"libraries is {libraries!r}, groups of different sizes; expected as many columns in each, or "
             "a call for each size"
         ) from error
     if given.dtype.kind == "U":
@@ -84,7 +84,7 @@ def check_libraries(libraries, names: list) -> Libraries:
         return Libraries(given.ravel(), alone, names)
     for number, own in enumerate(given.tolist()):
         if twice := [names[c] for c in own if own.count(c) > 1]:
-            raise InputError(f"libraries[{number}] holds {twice[0]} twice; different series are wanted")
+            raise InputError(f"libraries[{number}] holds {twice[0]} twice; expected different series")
     joined = [" + ".join(names[c] for c in own) for own in given.tolist()]
     return Libraries(np.arange(len(given)), given, joined)
 

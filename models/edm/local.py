@@ -141,7 +141,7 @@ def smap(
     """
     theta, penalty = _check_theta(theta), check_number(penalty, "penalty", least=0)
     if not 0 <= check_number(l1_ratio, "l1_ratio") <= 1:
-        raise InputError(f"l1_ratio is {l1_ratio}; 0 to 1 is wanted")
+        raise InputError(f"l1_ratio is {l1_ratio}; expected 0 to 1")
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     problem = Problem(library, columns, target, points, E, window, "float64")
     with using(space):
@@ -154,8 +154,8 @@ def smap(
     if at.n_free and not still:
         warn(
             f"{at.n_free} of {predicted[:, problem.known].size} predictions are of points that lie off their "
-            "candidates in a direction in which these do not vary: no slope is known there, and none is "
-            "taken. A smaller E or theta, or a longer library, is wanted",
+            "candidates in a direction in which these do not vary, where no slope is known; expected a "
+            "smaller E or theta, or a longer library",
         )
     rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
     parts = predicted, coefficients, rank, observed, np.array(rho)
@@ -299,7 +299,7 @@ def _descend(square, b, lasso):
 def _check_theta(theta):
     theta = check_finite(np.atleast_1d(as_numbers(theta, "theta")), "theta")
     if theta.ndim != 1 or not theta.size:
-        raise ShapeError(f"theta has shape {theta.shape}; a number or a sequence of numbers is wanted")
+        raise ShapeError(f"theta has shape {theta.shape}; expected a number or a sequence of numbers")
     if theta.min() < 0:
-        raise InputError(f"theta holds {theta.min()}; numbers of at least 0 are wanted")
+        raise InputError(f"theta holds {theta.min()}; expected numbers of at least 0")
     return theta

@@ -42,11 +42,11 @@ class Segments(Result):
     def __post_init__(self) -> None:
         names, windows, end = tuple(map(str, self.names)), [], 0
         if len(names) != len(self.windows) or not names:
-            raise ShapeError(f"{len(names)} names and {len(self.windows)} windows; one for each is wanted")
+            raise ShapeError(f"{len(names)} names and {len(self.windows)} windows; expected one for each")
         for number, (name, (first, last)) in enumerate(zip(names, self.windows)):
             if name in names[:number]:
                 raise InputError(
-                    f"segment {name!r} begins again at row {first}; its rows are wanted together, in the "
+                    f"segment {name!r} begins again at row {first}; expected its rows together, in the "
                     "order of time"
                 )
             begin = check_count(first, f"begin of segment {name!r}, behind others,", end)
@@ -74,12 +74,14 @@ class Segments(Result):
         """
         given = np.asarray(labels)
         if given.ndim != 1 or not given.size:
-            raise ShapeError(f"segments has shape {given.shape}; a name for each time is wanted")
+            raise ShapeError(f"segments has shape {given.shape}; expected a name for each time")
         whole = given.dtype.kind == "f" and (given == np.rint(given)).all()
         text = np.array(list(map(str, (given.astype(int) if whole else given).tolist())))
         missing = np.isin(text, MISSING)
         if missing.any():
-            raise InputError(f"segments[{int(np.argmax(missing))}] is missing; each row wants its replicate")
+            raise InputError(
+                f"segments[{int(np.argmax(missing))}] is missing; expected the replicate of each row"
+            )
         begins = [0, *(np.flatnonzero(text[1:] != text[:-1]) + 1).tolist()]
         return cls(tuple(text[begins].tolist()), tuple(zip(begins, [*begins[1:], len(text)])))
 
@@ -137,6 +139,6 @@ def check_length(segments, windows, E, tau):
         if last - first <= (E - 1) * tau and any(b < last and e > first for b, e in windows):
             raise ShapeError(
                 f"segment {name!r}, rows {first} to {last - 1}, has {last - first} times; an embedding with "
-                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: a smaller E is wanted, or lib and "
+                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: expected a smaller E, or lib and "
                 "pred without it"
             )

@@ -189,7 +189,7 @@ class _OfKind:
         if n_points.min() < 2:
             raise ShapeError(
                 f"series of {self.n_times} times hold {n_points.min()} points with E = {E.max()} and tau = "
-                f"{tau}; twins want at least 2"
+                f"{tau}; expected at least 2 for twins"
             )
         reach = np.empty(self.n_series)
         for c, n in enumerate(n_points.tolist()):
@@ -242,8 +242,8 @@ def check_kinds(columns, method, period, block, name, names=None, cut=None):
         check_surrogates(part, method, period, block, name, names)
     if method == "random":
         warn(
-            "surrogate='random' destroys autocorrelation: of independent series with any, far more than 5 % "
-            "look coupled at 5 % (40 % for AR(1) with 0.9); 'phase' keeps it",
+            "surrogate='random' destroys autocorrelation: up to 40 % of independent series (AR(1) "
+            "with 0.9) look coupled at 5 %; 'phase' keeps it",
         )
     return [(method, period)] * columns.shape[1]
 
@@ -263,19 +263,19 @@ def check_surrogates(columns, method, period, block, name, names=None):
         where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]"
         where += f" ({names[c]})" if names and columns.shape[1] > 1 else ""
         raise InputError(
-            f"{where} is NaN; {method} surrogates want complete series. surrogate='block' takes gaps "
+            f"{where} is NaN; expected complete series for {method} surrogates. surrogate='block' takes gaps "
             "along, as tests without surrogate= do for such series"
         )
     if method == "seasonal":
         if period is None:
             raise InputError(
-                "surrogate='seasonal' wants period=, the steps of a cycle: 12 for months in a year"
+                "surrogate='seasonal' must have period=, the steps of a cycle: 12 for months in a year"
             )
         check_count(period, "period", 2, n_times // FEWEST_CYCLES)
     for own, value, of in (("period", period, "seasonal"), ("block", block, "block")):
         if value is not None and method != of:
             raise InputError(
-                f"{own} is {value!r}, but surrogate={method!r} has none; surrogate={of!r} is wanted, or no "
+                f"{own} is {value!r}, but surrogate={method!r} has none; expected surrogate={of!r}, or no "
                 f"{own}"
             )
     if block is not None:

@@ -342,7 +342,7 @@ def adjust(p_values: npt.ArrayLike, method: Adjustment = "bh") -> Array:
     values = p.ravel()[known]
     if ((values < 0) | (values > 1)).any():
         raise InputError(
-            f"p_values holds {values[(values < 0) | (values > 1)][0]}; numbers from 0 to 1 are wanted"
+            f"p_values holds {values[(values < 0) | (values > 1)][0]}; expected numbers from 0 to 1"
         )
     order = np.argsort(values, kind="stable")
     n = len(values)

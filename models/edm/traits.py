@@ -138,8 +138,8 @@ def default_kinds(parts, names, name):
     if drifting:
         some = ", ".join(map(repr, drifting[:3])) + f" and {len(drifting) - 3} more" * (len(drifting) > 3)
         warn(
-            f"{name}: {some} may drift as a random walk does, for which no surrogates are "
-            "right: of independent walks up to 10 % look coupled at 5 %. Differences have none of that",
+            f"{name}: {some} may drift as a random walk, for which no surrogates are right: "
+            "up to 10 % of independent walks look coupled at 5 %. Use differences",
         )
     return kinds
 

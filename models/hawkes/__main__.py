@@ -319,8 +319,8 @@ def run_residuals(options):
     )
     if found.p_value < 0.01:
         _note(
-            "the model does not fit: gaps on its clock are not exponential. Try another --decay (omori,"
-            " 2 or 3 exponentials), --marks, or another --background, and compare"
+            "the model does not fit. Try another --decay (omori, 2 or 3 exponentials), --marks or"
+            " --background"
         )
     job.draw("residuals", figures.residual_plot, found)
     job.draw("decay", figures.decay_plot, params)
@@ -413,7 +413,7 @@ def run_simulate(options):
     check_outputs(options, "out")
     if len(options.box_km) % 2:
         raise InputError(
-            f"--box-km has {len(options.box_km)} numbers; a pair LOW HIGH for each dimension is wanted"
+            f"--box-km has {len(options.box_km)} numbers; expected a pair LOW HIGH for each dimension"
         )
     box = np.reshape(options.box_km, (-1, 2))
     params = Parameters(1.0, 1.0, 1.0, options.theta, options.omega, options.h)

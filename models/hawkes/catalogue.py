@@ -64,8 +64,8 @@ def read_table(source, wanted):
     for column, shape in lengths.items():
         if len(shape) != 1 or shape != length:
             raise InputError(
-                f"'{name}': column '{column}' has shape {shape}, '{first}' {length}; one number per event is"
-                " wanted"
+                f"'{name}': column '{column}' has shape {shape}, '{first}' {length}; expected one "
+                "number per event"
             )
     return name, table
 
@@ -92,7 +92,7 @@ def numbers_of(column, name, path):
     if bad.size:
         entry = values[bad[0]] if words is None else repr(words[bad[0]])
         raise FiniteError(
-            f"'{path}', column '{name}', row {bad[0] + 1} is {entry}; a finite number is wanted "
+            f"'{path}', column '{name}', row {bad[0] + 1} is {entry}; expected a finite number "
             f"({bad.size} such row{'s' * (bad.size > 1)})"
         )
     return values
@@ -118,8 +118,8 @@ def project(degrees, names, centre):
         bad = np.flatnonzero(np.abs(column) > most)
         if bad.size:
             raise InputError(
-                f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; -{most:g} to {most:g} degrees is"
-                " wanted (longitude comes first)"
+                f"column '{name}', row {bad[0] + 1} is {column[bad[0]]}; expected -{most:g} to {most:g} "
+                "degrees (longitude comes first)"
             )
     east, latitude = np.radians(degrees - [centre[0], 0.0]).T
     sine, cosine = math.sin(math.radians(centre[1])), math.cos(math.radians(centre[1]))
@@ -128,8 +128,8 @@ def project(degrees, names, centre):
     if halves.min() < _LEAST_SCALE:
         raise InputError(
             f"columns {', '.join(names)} reach {2.0 * math.degrees(math.acos(halves.min())):.3g} degrees from"
-            f" their centre, and plane distances would be off by {1.0 / halves.min() - 1.0:.0%}; a region"
-            f" within {2.0 * math.degrees(math.acos(_LEAST_SCALE)):.0f} degrees of its centre is wanted"
+            f" their centre, and plane distances would be off by {1.0 / halves.min() - 1.0:.0%}; expected a"
+            f" region within {2.0 * math.degrees(math.acos(_LEAST_SCALE)):.0f} degrees of its centre"
         )
     return (
         _EARTH_KM
@@ -304,7 +304,7 @@ class Catalogue:
             values = np.asarray(values)
             if values.shape != self.times.shape:
                 raise ShapeError(
-                    f"{name} has shape {values.shape}; {self.times.shape} is wanted: one per event"
+                    f"{name} has shape {values.shape}; expected {self.times.shape}: one per event"
                 )
             table[name] = values[back]
         if self.index is None:
@@ -396,9 +396,9 @@ def read_catalogue(
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
         wanted = "longitude and latitude" if lonlat else "1 to 3"
-        raise InputError(f"places names {len(places)} columns; {wanted} are wanted")
+        raise InputError(f"places names {len(places)} columns; expected {wanted}")
     if time in places:
-        raise InputError(f"places names the column of times, {time!r}; columns of places are wanted")
+        raise InputError(f"places names the column of times, {time!r}; expected columns of places")
     if marks is None and reference_mark is not None:
         raise InputError("reference_mark is given without marks; name their column")
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
@@ -410,7 +410,7 @@ def read_catalogue(
     locations = np.stack(list(map(numbers, places)), axis=1)
     hours, origin, horizon = read_hours(table[time], name, time, time_unit, end, date_order)
     if not len(hours):
-        raise InputError(f"'{name}' holds no events; at least one row is wanted")
+        raise InputError(f"'{name}' holds no events; expected at least one row")
     warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
     # pandas arrays keep their dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
@@ -425,7 +425,7 @@ def read_catalogue(
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:
         raise InputError(
-            f"end is {times[-1] - horizon:g} hours before the last event; when the record ended is wanted"
+            f"end is {times[-1] - horizon:g} hours before the last event; expected when the record ended"
         )
     warn_of_rows(locations[order], times)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)

@@ -37,19 +37,19 @@ def check_events(locations, times):
     _refuse_dates(times)
     locations, times = as_numbers(locations, "locations"), as_numbers(times, "times")
     if times.ndim != 1:
-        raise ShapeError(f"times has shape {times.shape}; one time per event is wanted: shape (n_events,)")
+        raise ShapeError(f"times has shape {times.shape}; expected one time per event: shape (n_events,)")
     if locations.ndim != 2:
         hint = " A single coordinate is given as locations.reshape(-1, 1)." if locations.ndim == 1 else ""
-        raise ShapeError(f"locations has shape {locations.shape}; shape (n_events, n_dims) is wanted.{hint}")
+        raise ShapeError(f"locations has shape {locations.shape}; expected shape (n_events, n_dims).{hint}")
     n_events, n_dims = locations.shape
     if n_events != len(times):
         raise ShapeError(
-            f"locations has {n_events} rows, times has {len(times)} entries; as many of both are wanted"
+            f"locations has {n_events} rows, times has {len(times)} entries; expected as many of both"
         )
     if n_dims not in (1, 2, 3):
-        raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; 1, 2 or 3 are wanted")
+        raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; expected 1, 2 or 3")
     if not len(times):
-        raise ShapeError("times is empty; at least one event is wanted")
+        raise ShapeError("times is empty; expected at least one event")
     times, locations = check_finite(times, "times"), check_finite(locations, "locations")
     check_ascending(times, "the rows of locations")
     if n_dims == 2 and (np.ptp(locations, axis=0) <= _FAR_OFF * np.abs(locations.mean(axis=0))).all():
@@ -74,16 +74,13 @@ def check_enough(n_events):
     """Raise InputError if there are fewer than three events for an estimate."""
     if n_events < 3:
         raise InputError(
-            f"the record has {n_events} event{'s' * (n_events > 1)}; at least 3 are wanted for an estimate"
+            f"the record has {n_events} event{'s' * (n_events > 1)}; expected at least 3 for an estimate"
         )
 
 
 def _refuse_dates(times):
     if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
-        raise DTypeError(
-            "times holds dates; hours are wanted: hawkes.read_catalogue makes them of a table of dates and "
-            "places, and tells dates from hours again (Catalogue.dates)"
-        )
+        raise DTypeError("times holds dates; expected hours: hawkes.read_catalogue makes them")
 
 
 def check_ascending(times, beside):
@@ -100,7 +97,7 @@ def check_ascending(times, beside):
     if times[-1] - times[0] > _LONGEST_H:
         raise InputError(
             f"times span {times[-1] - times[0]:.3g} hours, more than 100,000 years: are these nanoseconds?"
-            " Hours are wanted"
+            " Expected hours"
         )
 
 
@@ -109,7 +106,7 @@ def check_times(times, beside=""):
     _refuse_dates(times)
     times = check_numbers(times, "times", 1)
     if not len(times):
-        raise ShapeError("times is empty; at least one event is wanted")
+        raise ShapeError("times is empty; expected at least one event")
     check_ascending(times, beside)
     return times
 
@@ -122,12 +119,10 @@ def check_marks(marks, reference, n_events):
         return None
     marks = check_numbers(marks, "marks", 1)
     if len(marks) != n_events:
-        raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; one each is wanted")
+        raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; expected one each")
     reference = marks.min() if reference is None else check_numbers(reference, "reference_mark")
     if reference.shape not in ((), marks.shape):
-        raise ShapeError(
-            f"reference_mark has shape {reference.shape}; one number, or one per event, is wanted"
-        )
+        raise ShapeError(f"reference_mark has shape {reference.shape}; expected one number, or one per event")
     less = marks - reference
     below = np.flatnonzero(less < -1e-9)
     if below.size:
@@ -146,12 +141,12 @@ def check_horizon(horizon_h, times):
         return float(times[-1])
     horizon = as_numbers(horizon_h, "horizon_h")
     if horizon.ndim:
-        raise ShapeError(f"horizon_h has shape {horizon.shape}; one number is wanted")
+        raise ShapeError(f"horizon_h has shape {horizon.shape}; expected one number")
     if not np.isfinite(horizon):
-        raise FiniteError(f"horizon_h is {horizon}; a finite number is wanted")
+        raise FiniteError(f"horizon_h is {horizon}; expected a finite number")
     if horizon < times[-1]:
         raise InputError(
-            f"horizon_h is {horizon}, before the last event at {times[-1]}; that or later is wanted"
+            f"horizon_h is {horizon}, before the last event at {times[-1]}; expected that or later"
         )
     return float(horizon)
 
@@ -168,8 +163,8 @@ def check_background(background, n_events):
     check_kind(background, "background", Background, "be hawkes.Background or None")
     if len(background.density) != n_events:
         raise ShapeError(
-            f"background.density has {len(background.density)} entries for {n_events} events; one each is"
-            " wanted"
+            f"background.density has {len(background.density)} entries for {n_events} events; expected "
+            "one each"
         )
     return background
 

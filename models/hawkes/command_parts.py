@@ -186,8 +186,8 @@ def add_simulate(one):
 
 def add_calibrate(one):
     command.add(one, calibrate, "method")
-    words = "coverage of 90 %% intervals with this background instead: %(choices)s"
-    one.add_argument("--background", choices=BACKGROUNDS, metavar="KIND", help=words)
+    words = "coverage of 90 %% intervals with this background instead"
+    one.add_argument("--background", choices=BACKGROUNDS, help=words)
     command.add(one, own, "noise", "mutual", "quick")
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")

@@ -180,7 +180,7 @@ def compose(
         part = exponentials(decay)
     else:
         raise InputError(
-            f"decay is {decay!r}; wanted one of 'exponential', 'omori', a number of exponentials, or a"
+            f"decay is {decay!r}; expected 'exponential', 'omori', a number of exponentials, or a"
             " hawkes.Decay of your own"
         )
     if within_h is not None and decay != "omori":

@@ -21,7 +21,7 @@ def _events(array, name, n_dims, probabilities):
     array, probabilities = as_numbers(array, name, n_dims), as_numbers(probabilities, "probabilities", 1)
     if len(array) != len(probabilities) or not len(array):
         raise ShapeError(
-            f"probabilities has {len(probabilities)} entries, {name} {len(array)}; one per event is wanted"
+            f"probabilities has {len(probabilities)} entries, {name} {len(array)}; expected one per event"
         )
     return array, probabilities
 
@@ -213,7 +213,7 @@ def intensity_map(likelihood, params, time_h=None, *, n_points=60, axes=None):
     matplotlib Axes
     """
     if likelihood.n_dims != 2:
-        raise ShapeError(f"likelihood has events in {likelihood.n_dims} dimensions; a map wants 2")
+        raise ShapeError(f"likelihood has events in {likelihood.n_dims} dimensions; expected 2 for a map")
     axes = axes_or_new(axes, 6.4, 5.6)
     places = likelihood.sums.locations + likelihood.centre
     when = likelihood.origin_h + likelihood.horizon_h if time_h is None else time_h

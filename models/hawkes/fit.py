@@ -101,10 +101,9 @@ class Criterion(float):
     def _with(self, other):
         if isinstance(other, Criterion) and other.of != self.of:
             raise InputError(
-                "AIC compares fits to the same events with the same background; these differ. A background"
-                " that has seen each event, or took its bandwidth or its periods from them, counts no"
-                " parameter for that. hawkes.triggering_test compares triggering with none whatever the"
-                " background; hawkes.residuals and hawkes.predictive_check say which background is any good"
+                "AIC compares fits to the same events with the same background; these differ."
+                " hawkes.triggering_test compares triggering with none for any background;"
+                " hawkes.residuals and hawkes.predictive_check test a background"
             )
         return float(other)
 
@@ -413,7 +412,9 @@ def check_least(least, free):
     check_kind(least, "least", dict, "be a dict of parameter names and bounds")
     for name in least:
         if name not in free:
-            raise InputError(f"least has '{name}', which is not estimated; wanted some of {', '.join(free)}")
+            raise InputError(
+                f"least has '{name}', which is not estimated; expected some of {', '.join(free)}"
+            )
     return {name: check_positive(value, f"least['{name}']") for name, value in least.items()}
 
 
@@ -565,7 +566,7 @@ def check_free(fixed, start, likelihood):
     unknown = [name for name in fixed if name not in names]
     if unknown:
         raise InputError(
-            f"fixed has {unknown[0]!r}, which is no parameter; wanted some of {', '.join(names)}"
+            f"fixed has {unknown[0]!r}, which is no parameter; expected some of {', '.join(names)}"
         )
     free = tuple(name for name in names if name not in fixed)
     if not free:

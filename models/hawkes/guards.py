@@ -164,8 +164,8 @@ def notes(
     if likelihood.background is None and delay > 0.25 * params.tau_t and "theta" in free:
         found.append(
             f"half of the delays exceed {delay:.3g} h, not small beside tau_t = {params.tau_t:g} h: a"
-            " background that is a kernel density over all events takes slow clusters for its own, and theta"
-            " is too small; a constant or declustered background does not (hawkes.fit_background)"
+            " kernel density over all events includes slow clusters, and theta is too small; use a constant"
+            " or declustered background (hawkes.fit_background)"
         )
     return tuple(found)
 
@@ -179,10 +179,9 @@ def _coarse_times(likelihood, delay):
     if len(distinct) < 3 or unit is None or not (tied > _TIED or delay < _FINE * unit and tied > 0.0):
         return []
     return [
-        f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs with another: events at"
-        f" one time do not excite each other, so offspring within about one {_UNITS[unit]} are missed, theta"
-        " is too small, and delays are too long; take finer times, or spread them over their unit at"
-        " random, sort, and see what changes"
+        f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs: events at one time"
+        " do not excite each other, so that theta is too small and delays are too long; use finer times, or"
+        " spread them over their unit at random"
     ]
 
 
@@ -198,9 +197,7 @@ def _reported_twice(likelihood, params, delay):
         found.append(
             f"half of the delays are below {60.0 * delay:.2g} minutes, where events are {gap:.3g} hours"
             " apart on average: events that are reported twice look like this. Leave out the later of"
-            " events so near in"
-            f" time{f' and within {2.0 * params.h:.2g} km' if hasattr(params, 'h') else ''}, and see whether"
-            " any triggering is left"
+            f" such events{f' within {2.0 * params.h:.2g} km' if hasattr(params, 'h') else ''}, and compare"
         )
     return found
 
@@ -210,8 +207,8 @@ def _scales(likelihood, params):
     sums = likelihood.sums
     spread, span = spread_of(sums.locations), sums.span_h
     return [
-        f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: a scale between a thousandth of"
-        " that and all of it is wanted"
+        f"{name} is {value:g} {unit}, but {what} over {whole:.3g} {unit}: expected a scale between a "
+        "thousandth of that and all of it"
         for name, value, unit, what, whole in (
             ("tau_x", params.tau_x, "km", "places spread", spread),
             ("tau_t", params.tau_t, "h", "times span", span),

@@ -154,8 +154,8 @@ class Likelihood:
         self.error_bound = check_positive(error_bound, "error_bound")
         if self.error_bound < _LEAST_BOUND:
             raise InputError(
-                f"error_bound is {self.error_bound:g}, which sums in float64 cannot meet, since they round; "
-                f"{_LEAST_BOUND:g} or more is wanted"
+                f"error_bound is {self.error_bound:g}, which sums in float64 cannot meet, since they "
+                f"round; expected {_LEAST_BOUND:g} or more"
             )
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
@@ -247,14 +247,14 @@ class Likelihood:
         trigger = params.triggering
         if trigger.marked and self.sums.marks is None:
             raise InputError(
-                "params want marks, but the Likelihood was made without: give marks=, such as magnitudes"
+                "params must have marks, and the Likelihood was made without: give marks=, such as magnitudes"
             )
         if trigger.n_dims not in (None, self.n_dims):
             raise InputError(f"params are for {trigger.n_dims} dimensions, the events have {self.n_dims}")
         if self.horizon_h > trigger.most_h:
             raise InputError(
                 f"params: offspring come within {trigger.most_h:g} hours, but the record is"
-                f" {self.horizon_h:g} hours long; within_h of at least that is wanted"
+                f" {self.horizon_h:g} hours long; expected within_h of at least that"
             )
         return params
 

@@ -42,10 +42,10 @@ _MOST_EVENTS = 10**8
 def _nonnegative(value, name, shape):
     array = check_numbers(value, name)
     if array.shape != shape:
-        raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected {shape}")
     if (array < 0.0).any():
         at = tuple(np.argwhere(array < 0.0)[0].tolist())
-        raise InputError(f"{name}[{', '.join(map(str, at))}] is {array[at]}; at least 0 is wanted")
+        raise InputError(f"{name}[{', '.join(map(str, at))}] is {array[at]}; expected at least 0")
     return array
 
 
@@ -102,10 +102,10 @@ class Mutual(Shown):
 def check_rates(rates):
     rates = check_finite(np.atleast_1d(as_numbers(rates, "rates")), "rates")
     if rates.ndim != 1 or not len(rates):
-        raise ShapeError(f"rates has shape {rates.shape}; shape (n_rates,) is wanted")
+        raise ShapeError(f"rates has shape {rates.shape}; expected shape (n_rates,)")
     if (rates <= 0.0).any():
         k = int(np.argmax(rates <= 0.0))
-        raise InputError(f"rates[{k}] is {rates[k]}; a positive number is wanted")
+        raise InputError(f"rates[{k}] is {rates[k]}; expected a positive number")
     return rates
 
 

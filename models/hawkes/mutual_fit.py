@@ -256,9 +256,9 @@ def _check_weights(weights, rates):
         return None
     weights = check_numbers(weights, "weights", 1)
     if weights.shape != rates.shape:
-        raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; one each is wanted")
+        raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; expected one each")
     if (weights < 0.0).any() or not weights.sum() > 0.0:
-        raise InputError(f"weights has {weights.min()}; at least 0, and one above it, is wanted")
+        raise InputError(f"weights has {weights.min()}; expected at least 0, and one above it")
     return weights / weights.sum()
 
 
@@ -400,7 +400,7 @@ def mutual_residuals(likelihood: MutualLikelihood, params: Mutual) -> MutualResi
     check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
     stats = need("scipy.stats", "stats", "the test of residuals")
     if likelihood.counts.max() < 3:
-        raise InputError("likelihood: no type has the three events that are wanted for residuals")
+        raise InputError("likelihood: no type has three events")
     expected = likelihood.expected(params)[likelihood.n_before :]
     types = likelihood.types[likelihood.n_before :]
     gaps = tuple(np.diff(expected[types == j]) for j in range(likelihood.n_types))

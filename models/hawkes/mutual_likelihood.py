@@ -438,7 +438,7 @@ def check_types(types, n_events, n_types):
     """Return the types as numbers from 0 on, and the name of each type."""
     array = np.asarray(types.to_numpy() if isinstance(types, pk.View) else types)
     if array.shape != (n_events,):
-        raise ShapeError(f"types has shape {array.shape} for {n_events} events; one each is wanted")
+        raise ShapeError(f"types has shape {array.shape} for {n_events} events; expected one each")
     if array.dtype.kind in "iu":
         return _check_numbers(array, n_types)
     if array.dtype.kind == "f":
@@ -452,14 +452,14 @@ def check_types(types, n_events, n_types):
 def _check_numbers(array, n_types):
     least, most = int(array.min()), int(array.max())
     if least < 0:
-        raise InputError(f"types has {least}; whole numbers from 0 on, or labels as texts, are wanted")
+        raise InputError(f"types has {least}; expected whole numbers from 0 on, or labels as texts")
     n = most + 1 if n_types is None else check_count(n_types, "n_types")
     if most >= n:
-        raise InputError(f"types has {most}, and n_types is {n}; numbers below it are wanted")
+        raise InputError(f"types has {most}, and n_types is {n}; expected numbers below it")
     if n_types is None and len(there := np.unique(array)) < n:
         missing = int(np.argmax(np.append(there, -1) != np.arange(len(there) + 1)))
         raise InputError(
             f"types: {n - len(there)} of the numbers from 0 to {most} have no events, such as {missing}; say"
-            " n_types if they could have had some, else number the types anew"
+            " n_types, or number the types anew"
         )
     return array.astype(np.int64), tuple(range(n))

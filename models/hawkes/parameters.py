@@ -56,10 +56,10 @@ class ParametersBase:
             # Squares, cubes and products of values in this range are finite in float64, and the factors of
             # exponents in float32.
             if not 1e-15 <= value <= 1e15:
-                raise InputError(f"Parameters: {name} is {value}; 1e-15 to 1e15, in km and hours, is wanted")
+                raise InputError(f"Parameters: {name} is {value}; expected 1e-15 to 1e15, in km and hours")
             if value <= least.get(name, 0.0):
                 raise InputError(
-                    f"Parameters: {name} is {value}; more than {least[name]:g} is wanted: the"
+                    f"Parameters: {name} is {value}; expected more than {least[name]:g}: the"
                     " density has no integral else"
                 )
             object.__setattr__(self, name, value)
@@ -252,14 +252,14 @@ class Background:
         density = check_numbers(self.density, "Background: density", 1)
         below = np.flatnonzero(density < 0.0)
         if below.size:
-            raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; at least 0 is wanted")
+            raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; expected at least 0")
         object.__setattr__(self, "density", density)
         if self.mass_until is not None:
             until = check_numbers(self.mass_until, "Background: mass_until", 1)
             if until.shape != density.shape:
                 raise ShapeError(
-                    f"Background: mass_until has shape {until.shape}, density {density.shape}; one each is"
-                    " wanted"
+                    f"Background: mass_until has shape {until.shape}, density {density.shape}; expected "
+                    "one each"
                 )
             object.__setattr__(self, "mass_until", until)
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
@@ -276,5 +276,5 @@ def check_positive(value, name):
     if type(value) is float and 0.0 < value < math.inf:  # the fast path, for nearly all values
         return value
     if check_number(value, name) <= 0.0:
-        raise InputError(f"{name} is {value}; a positive number is wanted")
+        raise InputError(f"{name} is {value}; expected a positive number")
     return float(value)

@@ -210,7 +210,9 @@ def check_priors(priors, params_type):
     check_kind(priors, "priors", dict, "be a dict of coordinate names and priors")
     for name, prior in priors.items():
         if name not in found:
-            raise InputError(f"priors has '{name}', which is no coordinate; wanted: {', '.join(found)}")
+            raise InputError(
+                f"priors has '{name}', which is no coordinate; expected one of {', '.join(found)}"
+            )
         if not isinstance(prior, Prior):
             raise DTypeError(
                 f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}"

@@ -80,7 +80,7 @@ def posterior_probabilities(
     check_flag(keep, "keep")
     quantiles = [check_number(q, "quantiles", least=0.0) for q in np.atleast_1d(quantiles).tolist()]
     if max(quantiles, default=0.0) > 1.0:
-        raise InputError(f"quantiles holds {max(quantiles)}; 0 to 1 is wanted")
+        raise InputError(f"quantiles holds {max(quantiles)}; expected 0 to 1")
     n, done, kept = likelihood.n_events, 0, []
     with pk.use(likelihood.space):
         moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)

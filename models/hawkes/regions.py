@@ -107,14 +107,14 @@ def read_polygon(source):
         else:
             shape = shapely.polygons(source)
     except (OSError, ValueError, shapely.errors.ShapelyError) as error:
-        raise InputError(f"polygon: {error}; vertices, WKT or GeoJSON of a polygon is wanted") from None
+        raise InputError(f"polygon: {error}; expected vertices, WKT or GeoJSON of a polygon") from None
     if shape.geom_type == "GeometryCollection":
         shape = shapely.union_all(shape.geoms)
     if shape.geom_type not in ("Polygon", "MultiPolygon") or shape.is_empty:
-        raise InputError(f"polygon is a {shape.geom_type}; a Polygon or MultiPolygon is wanted")
+        raise InputError(f"polygon is a {shape.geom_type}; expected a Polygon or MultiPolygon")
     if not shape.is_valid:
         reason = shapely.is_valid_reason(shape).replace("[", " at (").replace("]", ")")
-        raise InputError(f"polygon is not simple: {reason}; one that does not cross itself is wanted")
+        raise InputError(f"polygon is not simple: {reason}; expected one that does not cross itself")
     return shape
 
 
@@ -149,9 +149,9 @@ def check_box(box_km, n_dims=None):
     box = check_numbers(box_km, "box_km", 2)
     if box.shape[1] != 2 or box.shape[0] not in ((1, 2, 3) if n_dims is None else (n_dims,)):
         raise ShapeError(
-            f"box_km has shape {box.shape}; a pair low < high for each of {n_dims or '1, 2 or 3'} dimensions"
-            " is wanted"
+            f"box_km has shape {box.shape}; expected a pair low < high for each of "
+            f"{n_dims or '1, 2 or 3'} dimensions"
         )
     if not (box[:, 0] < box[:, 1]).all():
-        raise InputError(f"box_km is {box.tolist()}; pairs with low < high are wanted")
+        raise InputError(f"box_km is {box.tolist()}; expected pairs with low < high")
     return box.T

@@ -58,7 +58,7 @@ def intensity(
     times = check_numbers(times, "times", 1)
     if locations.shape != (len(times), likelihood.n_dims):
         raise ShapeError(
-            f"locations has shape {locations.shape}; ({len(times)}, {likelihood.n_dims}) is wanted: a place"
+            f"locations has shape {locations.shape}; expected ({len(times)}, {likelihood.n_dims}): a place"
             " for each time, in the dimensions of the events"
         )
     sums, given = likelihood.sums, likelihood.background
@@ -119,7 +119,7 @@ def intensity_grid(
     check_likelihood(likelihood)
     if len(axes) != likelihood.n_dims:
         raise InputError(
-            f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; one each is wanted"
+            f"axes holds {len(axes)} axes for events in {likelihood.n_dims} dimensions; expected one each"
         )
     axes = [check_numbers(axis, f"axes[{k}]", 1) for k, axis in enumerate(axes)]
     times = check_numbers(times, "times", 1)
@@ -190,7 +190,7 @@ def residuals_of(rescaled):
     """Return the Residuals of at least 3 rescaled times."""
     stats = need("scipy.stats", "stats", "the test of residuals")
     if len(rescaled) < 3:
-        raise InputError(f"likelihood has {len(rescaled)} events; at least 3 are wanted for residuals")
+        raise InputError(f"likelihood has {len(rescaled)} events; expected at least 3 for residuals")
     gaps = np.diff(rescaled)
     test = stats.kstest(np.exp(-np.maximum(gaps, 0.0)), "uniform")
     scores = stats.norm.ppf((stats.rankdata(gaps) - 0.5) / len(gaps))
@@ -203,8 +203,7 @@ def compensators(likelihood, params):
     given, times = likelihood.background, likelihood.sums.times
     if given and given.mass_until is None:
         raise InputError(
-            "likelihood: its background has no mass_until; residuals want the background's mass until each"
-            " event"
+            "likelihood: its background has no mass_until; expected the background's mass until each event"
         )
     n, reach_mu = likelihood.n_events, _FAR_SDS * params.tau_t
     first_mu = np.searchsorted(times, times - reach_mu)

@@ -236,10 +236,10 @@ def _check_starts(start, n_chains):
     if not isinstance(start, (list, tuple)):
         raise DTypeError(f"start must be Parameters or a sequence of them, got {type(start).__name__}")
     if len(start) != n_chains:
-        raise InputError(f"start holds {len(start)} parameters for {n_chains} chains; one each is wanted")
+        raise InputError(f"start holds {len(start)} parameters for {n_chains} chains; expected one each")
     starts = [check_params(params) for params in start]
     if len({type(params) for params in starts}) > 1:
-        raise DTypeError("start mixes parameters of different triggering functions; one kind is wanted")
+        raise DTypeError("start mixes parameters of different triggering functions; expected one kind")
     return starts
 
 

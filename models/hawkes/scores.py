@@ -105,7 +105,7 @@ def score_forecast(
 def _beside(values, name, n_dims, times):
     values = check_numbers(values, name, n_dims)
     if len(values) != len(times):
-        raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; one each is wanted")
+        raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; expected one each")
     return values
 
 
@@ -178,7 +178,7 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
     theirs = _beside(theirs, "theirs", 1, ours)
     n = len(ours)
     if n < 3:
-        raise InputError(f"ours has {n} events; at least 3 are wanted to compare models")
+        raise InputError(f"ours has {n} events; expected at least 3 to compare models")
     standard_score(level)
     gains = ours - theirs
     width = stats.t.ppf(0.5 + 0.5 * level, n - 1) * gains.std(ddof=1) / math.sqrt(n)

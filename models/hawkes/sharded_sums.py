@@ -137,7 +137,7 @@ def shards_of(data, marks, method, client, space):
     an event has."""
     if method == "cells":
         raise InputError(
-            "method is 'cells', whose list of pairs is on one space; 'windowed' or 'all_pairs' is wanted "
+            "method is 'cells', whose list of pairs is on one space; expected 'windowed' or 'all_pairs' "
             "with a client or several spaces"
         )
     n_events = len(data[1])

@@ -146,7 +146,7 @@ def _marks_of(marks, trigger):
     """Return a function (random, n) that draws n marks."""
     if not trigger.marked:
         if marks is not None:
-            raise InputError("marks are given, but the triggering function of params wants none")
+            raise InputError("marks are given; the triggering function of params takes none")
         return lambda random, n: np.zeros(n)
     if marks is None:
         return lambda random, n: random.exponential(math.log10(math.e), n)
@@ -171,8 +171,8 @@ def generations(params, locations, times, horizon_h, max_events, random, draw_ma
         n_offspring = random.poisson(params.theta * kappa, n)
         if n_events + n_offspring.sum() > max_events:
             raise InputError(
-                f"more than max_events = {max_events} events with theta = {params.theta}; theta < 1, a"
-                " shorter horizon_h or fewer immigrants are wanted"
+                f"more than max_events = {max_events} events with theta = {params.theta}; expected theta < 1,"
+                " a shorter horizon_h or fewer immigrants"
             )
         parent = np.repeat(np.arange(n), n_offspring)
         delays, shifts = trigger.draw(random, marks[parent], n_dims, p)

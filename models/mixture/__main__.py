@@ -228,8 +228,8 @@ def _checked(options, files):
     ((stem, number),) = stems.most_common(1)
     if number > 1:
         raise InputError(
-            f"CELLS holds {number} files called '{stem}'; results are called after them, so names that "
-            "differ are wanted"
+            f"CELLS holds {number} files called '{stem}', after which results are called; expected "
+            "names that differ"
         )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
     for path in filter(None, (*options.cells, getattr(options, "model", None))):

@@ -33,7 +33,7 @@ def check_points(points, name="X"):
         at = first_not_finite(rows)
         if at is not None:
             raise FiniteError(
-                f"{name}[{at[0] + start}, {at[1]}] is {rows[at]}; finite numbers are wanted, not NaN "
+                f"{name}[{at[0] + start}, {at[1]}] is {rows[at]}; expected finite numbers, not NaN "
                 "or infinity"
             )
     return points
@@ -55,13 +55,13 @@ def check_table(points, name="X", n_features=None):
         raise DTypeError(f"{name} must hold real numbers, got dtype {points.dtype}")
     if points.ndim != 2:
         raise ShapeError(
-            f"{name} has shape {points.shape}; one row per point is wanted: shape (n_samples, n_features). "
+            f"{name} has shape {points.shape}; expected one row per point: shape (n_samples, n_features). "
             f"Reshape your data: {name}.reshape(-1, 1) if it has a single coordinate"
         )
     if not points.shape[1]:
         raise ShapeError(f"{name} has 0 feature(s) (shape={points.shape}) while a minimum of 1 is required.")
     if not len(points):
-        raise ShapeError(f"{name} has shape {points.shape}; at least one point is wanted")
+        raise ShapeError(f"{name} has shape {points.shape}; expected at least one point")
     if n_features is not None and points.shape[1] != n_features:
         raise ShapeError(
             f"{name} has {points.shape[1]} features, but DirichletMixture is expecting {n_features} features "
@@ -86,7 +86,7 @@ def _plain_numbers(points, name):
         except (TypeError, ValueError) as error:
             raise DTypeError(f"{name} must hold real numbers: {error}") from error
     elif isinstance(dtype, np.dtype) and dtype.kind == "c":
-        raise DTypeError(f"Complex data not supported: {name} has dtype {dtype}; real numbers are wanted")
+        raise DTypeError(f"Complex data not supported: {name} has dtype {dtype}; expected real numbers")
     plain = as_numbers(points, name)
     return points if isinstance(points, np.memmap) else plain  # which has the name of its file
 
@@ -98,7 +98,7 @@ def check_sample_weight(weights, n):
     weights = check_array(weights, "sample_weight", (n,))
     if (weights < 0.0).any():
         at = int((weights < 0.0).argmax())
-        raise InputError(f"sample_weight[{at}] is {weights[at]}; numbers >= 0 are wanted")
+        raise InputError(f"sample_weight[{at}] is {weights[at]}; expected numbers >= 0")
     if not weights.any():
         raise InputError("sample_weight is zero everywhere: no point counts")
     return weights
@@ -108,7 +108,7 @@ def check_array(value, name, shape=None):
     """Return a float64 array of finite numbers, of the given shape if any."""
     array = as_numbers(value, name)
     if shape is not None and array.shape != shape:
-        raise ShapeError(f"{name} has shape {array.shape}; {shape} is wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected {shape}")
     return check_finite(array, name)
 
 
@@ -117,7 +117,7 @@ def check_weights(weights, k, name="weights"):
     weights = check_array(weights, name, (k,))
     if (weights < 0.0).any() or abs(weights.sum() - 1.0) > 1e-8:
         raise InputError(
-            f"{name} is negative somewhere or adds up to {weights.sum()}; probabilities are wanted"
+            f"{name} is negative somewhere or adds up to {weights.sum()}; expected probabilities"
         )
     return weights
 
@@ -138,7 +138,7 @@ def check_variances(variances, shape, name):
     """Return positive numbers of the given shape."""
     variances = check_array(variances, name, shape)
     if (variances <= 0.0).any():
-        raise InputError(f"{name} is not positive somewhere; variances are wanted")
+        raise InputError(f"{name} is not positive somewhere; expected variances")
     return variances
 
 
@@ -148,7 +148,7 @@ def check_random_state(random_state):
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"random_state is {random_state!r}; None, a whole number >= 0 or a NumPy Generator is wanted"
+            f"random_state is {random_state!r}; expected None, a whole number >= 0 or a NumPy Generator"
         ) from error
 
 
@@ -176,5 +176,5 @@ def check_feature_names(X, wanted):
     elif names is not None and list(names) != list(wanted):
         raise InputError(
             "The feature names should match those that were passed during fit: "
-            f"got {list(names)}, wanted {list(wanted)}"
+            f"got {list(names)}, expected {list(wanted)}"
         )

@@ -53,7 +53,7 @@ def log_density(
     means = check_array(means, "means")
     if means.ndim != 2 or means.shape[1] != X.shape[1] or not len(means):
         raise InputError(
-            f"means has shape {means.shape}; points of {X.shape[1]} coordinates are wanted, one row each"
+            f"means has shape {means.shape}; expected points of {X.shape[1]} coordinates, one row each"
         )
     k, p = means.shape
     diagonal = np.ndim(precisions_cholesky) == 2

@@ -229,7 +229,7 @@ class DirichletMixture(Fitted):
         moves = prior is not None if self.moves is None else self.moves
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
             raise InputError(
-                f"random_state is {self.random_state!r}; with a checkpoint a whole number is wanted, so that"
+                f"random_state is {self.random_state!r}; expected a whole number with a checkpoint, so that"
                 " the same starts are made again"
             )
         settings = {"X": X if checkpoint is None else on_host(X), "sample_weight": weights, "moves": moves}
@@ -398,7 +398,8 @@ class DirichletMixture(Fitted):
         X = self._check(X)
         if check_count(n_moves, "n_moves", 0) and len(X) < 2:
             raise ShapeError(
-                f"X has shape {X.shape}; split and merge proposals want two points or more, or n_moves=0"
+                f"X has shape {X.shape}; expected two points or more for split and merge proposals, or "
+                "n_moves=0"
             )
         start, seed = self._fitted(), check_seed(seed)
         sweeps = {"n_warmup": n_warmup, "n_thin": n_thin, "seed": seed, "n_moves": n_moves}
@@ -430,7 +431,7 @@ class DirichletMixture(Fitted):
         n, p = X.shape
         if prior is None and n < k:
             raise ShapeError(
-                f"X has shape {X.shape}: with {k} components at least {k} points are wanted, or a prior"
+                f"X has shape {X.shape}; expected at least {k} points with {k} components, or a prior"
             )
         if prior is not None:
             prior.for_data(self._centre, variances)  # checked before anything is computed

@@ -294,7 +294,7 @@ class Fitted(Parameters, Saved):
             return None
         means = np.array(check_points(self.means_init, "means_init"), np.float64)
         if means.shape != (k, p):
-            raise ShapeError(f"means_init has shape {means.shape}; {k} rows are wanted, shape {(k, p)}")
+            raise ShapeError(f"means_init has shape {means.shape}; expected {k} rows, shape {(k, p)}")
         return means
 
     def _ended(self, climb):
@@ -312,7 +312,7 @@ class Fitted(Parameters, Saved):
         if lone.size and getattr(self, "prior", None) is None:
             warn(
                 f"components {lone.tolist()} have one point each, so that reg_covar={self.reg_covar:g} alone "
-                "says how wide they are. Ask for fewer components, or give a prior",
+                "is their variance; expected fewer components, or a prior",
                 UserWarning,
             )
         history = self.objective_history_

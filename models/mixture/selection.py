@@ -79,10 +79,10 @@ def select(
 
 def _check_candidates(candidates):
     if not candidates:
-        raise InputError("candidates is empty; at least one mixture by its name is wanted")
+        raise InputError("candidates is empty; expected at least one mixture by its name")
     for name, model in candidates.items():
         if not isinstance(model, Fitted):
-            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; a mixture is wanted")
+            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; expected a mixture")
 
 
 def _hold_out(model, X, folds, out):

@@ -39,7 +39,7 @@ def spread_of(rows, weights=None):
     """
     n, p = rows.X.shape
     if n == 1:
-        raise ShapeError(f"X has shape {rows.X.shape}: n_samples = 1; at least 2 points are wanted")
+        raise ShapeError(f"X has shape {rows.X.shape}: n_samples = 1; expected at least 2 points")
     first = np.asarray(on_host(rows.X[:1])[0], np.float64)
     count, mean, squares = 0, np.zeros(p), np.zeros(p)
     for begin in rows.starts:

@@ -197,8 +197,8 @@ class TMixture(Fitted):
         n, p = X.shape
         if n < self.n_components + 1:
             raise ShapeError(
-                f"X has shape {X.shape}: n_samples = {n}; more points than {self.n_components} components "
-                "are wanted"
+                f"X has shape {X.shape}: n_samples = {n}; expected more points than {self.n_components} "
+                "components"
             )
         rows = Rows(X, here(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
@@ -244,7 +244,7 @@ class TMixture(Fitted):
         else:
             dof = as_numbers(self.dof, "dof")
             if dof.shape not in ((), (k,)) or not (dof > 0.0).all():
-                raise InputError(f"dof is {self.dof!r}; 'each', or positive numbers, one or {k}, are wanted")
+                raise InputError(f"dof is {self.dof!r}; expected 'each', or positive numbers, one or {k}")
         need("scipy.special", "stats", "a mixture of t distributions")
         return random
 

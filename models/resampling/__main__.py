@@ -146,7 +146,7 @@ def experiment(
         `largest` or `runs` is out of range.
     """
     if not 4 <= largest <= 30 or runs < 1:
-        raise InputError(f"--largest is {largest} and --runs {runs}; 4 to 30 and at least 1 are wanted")
+        raise InputError(f"--largest is {largest} and --runs {runs}; expected 4 to 30 and at least 1")
     spaces = space and space.split(",")
     spaces = spaces or [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
     sizes = [1 << p for p in range(4, (8 if quick else largest) + 1, 2)]
@@ -177,7 +177,7 @@ def experiment(
     else:
         _say(known)
         print(
-            f"figures want matplotlib, here or elsewhere: python -m"
+            "figures need matplotlib, here or elsewhere: python -m"
             f" portable.models.resampling figures {printable(table)}"
         )
 

@@ -49,11 +49,11 @@ def as_rows(params, names):
     table = as_table(params, names)
     if table.ndim not in (1, 2) or not table.size:
         raise ShapeError(
-            f"params has shape {table.shape}; (n_params,) or (n_filters, n_params) is wanted, not empty"
+            f"params has shape {table.shape}; expected (n_params,) or (n_filters, n_params), not empty"
         )
     if names is not None and table.shape[-1] != len(names):
         raise ShapeError(
-            f"params has {table.shape[-1]} numbers a filter; {len(names)} are wanted: {', '.join(names)}"
+            f"params has {table.shape[-1]} numbers a filter; expected {len(names)}: {', '.join(names)}"
         )
     return np.atleast_2d(table), table.ndim == 1
 
@@ -75,14 +75,14 @@ def as_table(params, names):
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1)
     except ValueError as error:
-        raise ShapeError(f"params: {error}; numbers, or arrays of one length, are wanted") from error
+        raise ShapeError(f"params: {error}; expected numbers, or arrays of one length") from error
 
 
 def check_names(params, names):
     """Raise an error unless the names of parameters are exactly the model's."""
     if set(params) != set(names):
         raise InputError(
-            f"params has {', '.join(map(repr, params))}; wanted exactly {', '.join(map(repr, names))}"
+            f"params has {', '.join(map(repr, params))}; expected exactly {', '.join(map(repr, names))}"
         )
 
 
@@ -96,7 +96,7 @@ def check_function(function, name):
 def not_infinite(values, name):
     values = values.astype(np.float64)
     if np.isinf(values).any():
-        wanted = "finite numbers are wanted, or NaN where one is missing"
+        wanted = "expected finite numbers, or NaN where one is missing"
         refuse_first(values, name, np.isinf, wanted, FiniteError)
     return values
 

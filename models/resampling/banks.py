@@ -314,8 +314,8 @@ def shared(problem, n_rows):
     if together and (client is not None or isinstance(space, (list, tuple))):
         raise InputError(
             f"{'space' if client is None else 'client'}: filters of method {model.method!r} with {n}"
-            f" particles{' in place' * model.in_place} take a launch for all at once, in one space; those of"
-            f" method 'systematic' with at most {row_kernels.MOST} particles are shared out by rows"
+            f" particles{' in place' * model.in_place} run in one launch; expected method 'systematic' with"
+            f" at most {row_kernels.MOST} particles"
         )
     make = functools.partial(Bank, moved(model, None), n, data)
     return Shards(make, rows_of(n_rows, together), client=client, space=space, label="filters")

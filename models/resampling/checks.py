@@ -19,11 +19,11 @@ def check_rows(values, name, kinds="fiu"):
         values = as_numbers(values, name)
     if len(values.shape) not in (1, 2):
         raise ShapeError(
-            f"{name} has shape {values.shape}; one number per particle is wanted: shape (n,), or (n_rows, n)"
+            f"{name} has shape {values.shape}; expected one number per particle: shape (n,), or (n_rows, n)"
             " of several filters"
         )
     if not values.size:
-        raise ShapeError(f"{name} is empty; at least one particle is wanted")
+        raise ShapeError(f"{name} is empty; expected at least one particle")
     if values.dtype.kind not in kinds:
         raise DTypeError(
             f"{name} must hold {'real' if 'f' in kinds else 'whole'} numbers, got dtype {values.dtype}"
@@ -61,16 +61,16 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
                 values,
                 name,
                 lambda w: np.isnan(w) | (w == np.inf),
-                "finite numbers or -inf are wanted",
+                "expected finite numbers or -inf",
                 FiniteError,
             )
-        refuse_first(values, name, lambda w: ~np.isfinite(w), "finite weights are wanted", FiniteError)
+        refuse_first(values, name, lambda w: ~np.isfinite(w), "expected finite weights", FiniteError)
     if not log and (smallest < 0).any():
-        refuse_first(values, name, lambda w: w < 0, "weights of at least 0 are wanted (or give log_weights=)")
+        refuse_first(values, name, lambda w: w < 0, "expected weights of at least 0 (or give log_weights=)")
     degenerate = np.flatnonzero(largest == lowest)
     if degenerate.size and not degenerate_allowed:
         where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"
         raise InputError(
-            f"{where} all {'-inf' if log else 'zero'}; at least one positive weight is wanted, or "
+            f"{where} all {'-inf' if log else 'zero'}; expected at least one positive weight, or "
             "on_degenerate='uniform'"
         )

@@ -121,7 +121,7 @@ class ParticleFilter:
         if (guide is None) != (log_guide is None):
             raise InputError(
                 f"{'log_guide' if guide is None else 'guide'} is given without"
-                f" {'guide' if guide is None else 'log_guide'}; a guided filter wants both"
+                f" {'guide' if guide is None else 'log_guide'}; a guided filter must have both"
             )
         self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
         self.method = check_choice(method, "method", tuple(SCHEMES))
@@ -132,20 +132,20 @@ class ParticleFilter:
             raise InputError(f"n_steps is {n_steps}; method {method!r} takes none")
         self.threshold = check_number(threshold, "threshold", least=0.0)
         if self.threshold > 1:
-            raise InputError(f"threshold is {threshold}; 0 to 1 is wanted")
+            raise InputError(f"threshold is {threshold}; expected 0 to 1")
         self.in_place, self.ordered = check_flag(in_place, "in_place"), check_flag(ordered, "ordered")
         self.spaces = space
         self.space = None if space is None else spaces_of(space)[0]
         if self.ordered and (method != "systematic" or self.in_place):
             raise InputError(
-                f"ordered is True; it wants method 'systematic', got {method!r}, and in_place False, got"
+                f"ordered is True; expected method 'systematic', got {method!r}, and in_place False, got"
                 f" {in_place}"
             )
         self.numbered = True  # rows draw by their numbers and keys; if False by their keys only
         self._n_dims = {}  # keyed by numbers of values and of params
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
-            raise DTypeError(f"dtype is {dtype}; float32 or float64 is wanted")
+            raise DTypeError(f"dtype is {dtype}; expected float32 or float64")
 
     def takes_rows(self, n: int) -> bool:
         """Return True if one team takes a row of n particles through all steps:
@@ -230,7 +230,7 @@ class ParticleFilter:
         check_choice(on_nan, "on_nan", nan_source.ON_NAN)
         if check_flag(keep, "keep") and self.in_place:
             raise InputError(
-                "keep is True, but in_place keeps no states of earlier steps; one of them is wanted"
+                "keep is True, but in_place keeps no states of earlier steps; expected one of them"
             )
         levels = _check_levels(quantiles)
         means = check_flag(means, "means") or check_flag(variances, "variances")
@@ -370,14 +370,14 @@ class ParticleFilter:
         y = as_numbers(observations, "observations")
         if y.ndim not in (1, 2) or not y.size:
             raise ShapeError(
-                f"observations has shape {y.shape}; (n_steps,) or (n_steps, n_values) is wanted, not empty"
+                f"observations has shape {y.shape}; expected (n_steps,) or (n_steps, n_values), not empty"
             )
         known = np.zeros((len(y), 0)) if inputs is None else as_numbers(inputs, "inputs")
         y = not_infinite(y, "observations").reshape(len(y), -1)
         known = not_infinite(known, "inputs")
         if known.ndim not in (1, 2) or len(known) != len(y):
             raise ShapeError(
-                f"inputs has shape {known.shape}; ({len(y)},) or ({len(y)}, n_inputs) is wanted,"
+                f"inputs has shape {known.shape}; expected ({len(y)},) or ({len(y)}, n_inputs),"
                 " one row per step"
             )
         known = known.reshape(len(y), -1)
@@ -462,7 +462,7 @@ class ParticleFilter:
                 raise DTypeError(f"{name} must return a number, got {found!r:.60}")
             if wanted and len(check_state(found, name)) != wanted:
                 raise DTypeError(
-                    f"{name} returns {len(found)} numbers, initial {wanted}; as many of both are wanted"
+                    f"{name} returns {len(found)} numbers, initial {wanted}; expected as many of both"
                 )
         return len(state)
 
@@ -470,5 +470,5 @@ class ParticleFilter:
 def _check_levels(quantiles):
     levels = as_numbers(list(quantiles), "quantiles", 1) if len(quantiles) else np.zeros(0)
     if len(levels) and not ((levels >= 0) & (levels <= 1)).all():
-        raise InputError(f"quantiles is {tuple(quantiles)}; levels from 0 to 1 are wanted")
+        raise InputError(f"quantiles is {tuple(quantiles)}; expected levels from 0 to 1")
     return levels.astype(np.float64)

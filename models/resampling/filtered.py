@@ -203,7 +203,7 @@ class Filtered(Shown):
         """Yield the History, with its space as the default one; raise if there is none, with `what` in the
         message."""
         if self.history is None:
-            raise InputError(f"this run kept no ancestors; run(..., keep=True) is wanted for {what}")
+            raise InputError(f"this run kept no ancestors; expected run(..., keep=True) for {what}")
         with on(self.history.space):
             yield self.history.reached()
 

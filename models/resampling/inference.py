@@ -125,8 +125,7 @@ class Metropolis(Chained):
             raise InputError(
                 f"{tried} likelihood 0 for chain {bad[0]}"
                 + (f" ({dict(zip(self.priors.free, given[bad[0]].tolist()))})" if given is not None else "")
-                + f"{self.nans.words}; more particles, start= near the posterior, or narrower priors"
-                " are wanted"
+                + f"{self.nans.words}; expected more particles, start= near the posterior, or narrower priors"
             )
 
     def step(self, number, warm):
@@ -326,7 +325,7 @@ class Gibbs(Chained):
         if (found.died >= 0).any():
             raise InputError(
                 f"a filter of {own.n} particles died at the start of chain {found.died.argmax()};"
-                " more particles are wanted"
+                " expected more particles"
             )
         self._follow(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
         self.accepted = np.zeros(self.n_chains)
@@ -352,7 +351,7 @@ class Gibbs(Chained):
     def _reason(self, params, chain):
         return (
             f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
-            f" {named(self.priors.names, params)}; finite numbers or -inf are wanted"
+            f" {named(self.priors.names, params)}; expected finite numbers or -inf"
         )
 
     def step(self, number, warm):

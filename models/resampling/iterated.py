@@ -242,7 +242,7 @@ def profile(
         check_count(n_chains, "n_chains"),
     )
     if len(np.unique(grid)) < 4:
-        raise InputError(f"values is {values}; at least 4 different numbers are wanted")
+        raise InputError(f"values is {values}; expected at least 4 different numbers")
     options["fixed"] = {**(options.get("fixed") or {}), name: float(grid[0])}
     columns = {name: np.repeat(grid, n_chains)}
     _, (_, logs) = _searched(

@@ -74,7 +74,7 @@ def sentence(run, data, row, number):
                 culprit = f"{name} gave {logs[k]} for a particle at step {t}{at}"
             break
     culprit = culprit or f"a log-weight was nan{at}"
-    return f"{culprit}, with {given}; finite numbers are wanted, or log-weights -inf"
+    return f"{culprit}, with {given}; expected finite numbers, or log-weights -inf"
 
 
 def _of_both(model, data, params, t, state):

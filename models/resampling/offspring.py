@@ -66,7 +66,7 @@ def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
             low, top = pk.parallel_reduce(n, kernels.bounds, r, values, reducer=(pk.Min, pk.Max))
             if low < 0 or top >= n:
                 raise InputError(
-                    f"ancestors holds numbers from {int(low)} to {int(top)}; 0 to {n - 1} is wanted"
+                    f"ancestors holds numbers from {int(low)} to {int(top)}; expected 0 to {n - 1}"
                 )
         return rows.back(permuted(values))
 

@@ -123,7 +123,7 @@ class Online:
         y = self._checked(observation, "observation", self.n_values)
         known = np.concatenate([self._before, self._checked(inputs, "inputs", self.n_inputs)])
         if self.t == ENDLESS:
-            raise InputError(f"this filter has taken {ENDLESS} steps; a new one is wanted")
+            raise InputError(f"this filter has taken {ENDLESS} steps; expected a new one")
         run, t = self._run, self.t
         with on(self.model.space):
             for view, values in ((run.y, y), (run.inputs, known)):
@@ -163,7 +163,7 @@ class Online:
         x = self._run.x[self.t % self._run.x.shape[0]].to_numpy()[:, bad[0]]
         name = "initial, propagate or guide" if np.isnan(x).any() else "log_weight or log_guide"
         number = "" if self._single else f" of filter {bad[0]}"
-        said = f"{name} gave NaN or +inf at step {self.t}{number}; finite numbers are wanted"
+        said = f"{name} gave NaN or +inf at step {self.t}{number}; expected finite numbers"
         if self.on_nan == "raise":
             raise FiniteError(said)
         warnings.warn(counted(len(bad), len(self._died), said), RuntimeWarning, stacklevel=3)
@@ -172,11 +172,11 @@ class Online:
         found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)
         if len(found) != n:
             raise ShapeError(
-                f"{name} has {len(found)} numbers; {n} are wanted: online(...,"
+                f"{name} has {len(found)} numbers; expected {n}: online(...,"
                 f" n_{'values' if name == 'observation' else name}=)"
             )
         if np.isinf(found).any():
-            raise InputError(f"{name} is {values}; finite numbers are wanted, or NaN where one is missing")
+            raise InputError(f"{name} is {values}; expected finite numbers, or NaN where one is missing")
         return found
 
     # ---- saved state

@@ -148,7 +148,7 @@ class Populations(Chained):
         if impossible.size:
             raise InputError(
                 f"no parameters of population {impossible[0]} explain {where}"
-                f"{self.nans.words}; more particles, more n_draws, or priors nearer the data are wanted"
+                f"{self.nans.words}; expected more particles, more n_draws, or priors nearer the data"
             )
 
     def _chosen(self, points, log_w, random, n_each):
@@ -261,8 +261,7 @@ def check_lengths(n_draws, length):
     length, n_draws = check_count(length, "length", 2), check_count(n_draws, "n_draws", 2)
     if n_draws % length or n_draws == length:
         raise InputError(
-            f"n_draws is {n_draws} and length {length}; a multiple of length, at least twice it, is wanted:"
-            " each population begins n_draws / length chains"
+            f"n_draws is {n_draws} and length {length}; expected a multiple of length, at least twice it"
         )
     return n_draws, length
 
@@ -344,7 +343,7 @@ class Tempered:
         found[found == np.inf] = np.nan  # inf is not the logarithm of a density
         names, said = self.priors.names, "log_likelihood gave nan or inf, with"
         return self._nans.rejected(
-            found, lambda row: f"{said} {named(names, table[row])}; finite numbers or -inf are wanted"
+            found, lambda row: f"{said} {named(names, table[row])}; expected finite numbers or -inf"
         )
 
 
@@ -432,7 +431,7 @@ def _rows(data):
     """Check data; return them as rows."""
     rows = as_numbers(data, "data").astype(np.float64)
     if rows.ndim not in (1, 2) or not rows.size:
-        raise ShapeError(f"data has shape {rows.shape}; (n,) or (n, n_columns) is wanted, not empty")
+        raise ShapeError(f"data has shape {rows.shape}; expected (n,) or (n, n_columns), not empty")
     return rows.reshape(len(rows), -1)
 
 

@@ -236,7 +236,8 @@ class Priors:
             for name in given:
                 if name not in names:
                     raise InputError(
-                        f"{what} has {name!r}, which is no parameter of the model; wanted: {', '.join(names)}"
+                        f"{what} has {name!r}, which is no parameter of the model; expected one of "
+                        f"{', '.join(names)}"
                     )
         for name, prior in priors.items():
             if not isinstance(prior, Prior):
@@ -252,7 +253,7 @@ class Priors:
             raise InputError(
                 f"{', '.join(both)} in priors and in fixed"
                 if both
-                else f"{', '.join(neither)}: neither in priors nor in fixed, and one of them is wanted"
+                else f"{', '.join(neither)} neither in priors nor in fixed"
             )
         self.names, self.free = names, tuple(name for name in names if name in priors)
         self.fixed = {name: check_number(value, f"fixed[{name!r}]") for name, value in fixed.items()}

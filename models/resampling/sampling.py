@@ -360,8 +360,8 @@ def starts_of(start, priors, n_chains):
     """Convert starts to rows, and check them against the priors."""
     if not isinstance(start, Mapping) or set(start) != set(priors.free):
         raise InputError(
-            f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; a dict of exactly "
-            f"{', '.join(priors.free)} is wanted"
+            f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; expected a "
+            f"dict of exactly {', '.join(priors.free)}"
         )
     columns = [
         np.broadcast_to(as_numbers(start[name], f"start[{name!r}]").astype(float), (n_chains,))

@@ -192,7 +192,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
             call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
             if check_flag(permuted, "permuted") and call.n_ancestors != call.weights.n:
                 raise InputError(
-                    f"n_ancestors is {call.n_ancestors}; as many permuted ancestors as particles are wanted, "
+                    f"n_ancestors is {call.n_ancestors}; expected as many permuted ancestors as particles, "
                     f"{call.weights.n}"
                 )
             ancestors = draw(call, **options)
@@ -302,15 +302,15 @@ def _bound(call, max_weight, capped):
         check_number(max_weight, "max_weight", above=-np.inf if call.weights.log or not capped else 0.0)
         if not capped and max_weight < largest.max():
             raise InputError(
-                f"max_weight is {max_weight}, below the largest of {call.weights.name}, {largest.max()}; at"
-                " least that is wanted"
+                f"max_weight is {max_weight}, below the largest of {call.weights.name}, "
+                f"{largest.max()}; expected at least that"
             )
         bound = np.where(usable, _scaled(max_weight, largest, usable, call.weights.log), 1.0)
     if (usable & (bound > _MOST_PROPOSALS * means)).any():
         is_given = max_weight is not None
         raise InputError(
             f"rejection would take about {(bound / means).max():.3g} proposals a draw"
-            f"{f' with max_weight = {max_weight}' * is_given}; at most 2^20 are wanted."
+            f"{f' with max_weight = {max_weight}' * is_given}; expected at most 2^20."
             f" {'Give a tighter max_weight, or take' if is_given else 'Take'} another scheme"
         )
     return reached(bound)

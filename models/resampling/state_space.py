@@ -84,7 +84,7 @@ class StateSpaceModel:
                 or not all(isinstance(n, str) and n.isidentifier() for n in names)
             ):
                 raise InputError(
-                    f"{name} is {names!r}; different names that are words of Python are wanted, at least one"
+                    f"{name} is {names!r}; expected different names that are words of Python, at least one"
                 )
             object.__setattr__(self, name, names)
         for name in FUNCTIONS:
@@ -135,8 +135,7 @@ class StateSpaceModel:
         for name in names:
             if getattr(self, name) is None:
                 raise InputError(
-                    f"{what} wants the model's {name}, which it has not; StateSpaceModel(..., {name}=)"
-                    " gives it"
+                    f"{what} must have the model's {name}: StateSpaceModel(..., {name}=) gives it"
                 )
 
     def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
@@ -298,7 +297,7 @@ class StateSpaceModel:
         x = as_numbers(paths, "paths", 3).astype(np.float64)
         if x.shape[1:] != (len(self.states), len(table)):
             raise ShapeError(
-                f"paths has shape {x.shape}; (n_steps, {len(self.states)}, {len(table)}) is wanted, a path a"
+                f"paths has shape {x.shape}; expected (n_steps, {len(self.states)}, {len(table)}), a path a"
                 " row of params"
             )
         return self._drawn(None, table, x, inputs, seed, space, 0, True, x[0])[1]

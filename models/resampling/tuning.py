@@ -82,7 +82,7 @@ def particles_needed(
     n_runs, max_particles = check_count(n_runs, "n_runs", 10), check_count(max_particles, "max_particles", 32)
     row = as_table(params, model.parameters)
     if row.ndim != 1:
-        raise InputError(f"params is of {row.shape[0]} filters; one is wanted")
+        raise InputError(f"params is of {row.shape[0]} filters; expected one")
     filters, tried, n = model.filter(**options), {}, 64
     while True:
         values = filters.log_likelihood(
@@ -97,7 +97,7 @@ def particles_needed(
     if not tried[n] <= 2.0 * WANTED:
         raise InputError(
             f"with {n:,} particles the variance of the log-likelihood is {tried[n]:.3g} over {n_runs} runs,"
-            " where about 1 is wanted: a guide, nearer parameters, or a larger max_particles are wanted"
+            " not about 1; expected a guide, nearer parameters, or a larger max_particles"
         )
     needed = 32 * max(1, math.ceil(n * tried[n] / WANTED / 32))
     seen = "; ".join(f"{variance:.2g} with {count:,}" for count, variance in tried.items())

@@ -142,7 +142,7 @@ class Weights(RowsOrVector):
 
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
-            raise InputError("one of weights and log_weights is wanted, and the other left out")
+            raise InputError("expected one of weights and log_weights, without the other")
         self.log = weight_kernels.WEIGHTS if weights is not None else weight_kernels.LOGS
         self.name = "log_weights" if self.log else "weights"
         super().__init__(check_rows(log_weights if self.log else weights, self.name))
@@ -405,7 +405,7 @@ def metropolis_steps(
     """
     if isinstance(error_bound, bool) or not isinstance(error_bound, float) or not 0.0 < error_bound < 1.0:
         raise InputError(
-            f"error_bound is {error_bound!r}; a float between 0 and 1, neither included, is wanted"
+            f"error_bound is {error_bound!r}; expected a float between 0 and 1, neither included"
         )
     with on(space):
         w, _, totals, _ = _moments(weights, log_weights)

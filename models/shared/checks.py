@@ -44,7 +44,7 @@ def check_outputs(options, *names, inputs=()):
         known = sorted(figure.canvas.get_supported_filetypes())
         if Path(options.plot).suffix[1:] not in known:
             raise InputError(
-                f"--plot is {options.plot}; a name that ends in one of {', '.join(known)} is wanted"
+                f"--plot is {options.plot}; expected a name that ends in one of {', '.join(known)}"
             )
 
 
@@ -67,7 +67,7 @@ def as_numbers(value, name, n_dims=None):
         refuse_mask(value, name)
         if hasattr(value, "toarray"):
             raise DTypeError(
-                f"{name} is sparse, of type {type(value).__name__}; a dense array is wanted: {name}.toarray()"
+                f"{name} is sparse, of type {type(value).__name__}; expected a dense array: {name}.toarray()"
             )
     try:
         array = np.asarray(value)
@@ -76,7 +76,7 @@ def as_numbers(value, name, n_dims=None):
     if array.dtype.kind not in "fiu":
         raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if n_dims is not None and array.ndim != n_dims:
-        raise ShapeError(f"{name} has shape {array.shape}; {n_dims} dimension{'s' * (n_dims != 1)} wanted")
+        raise ShapeError(f"{name} has shape {array.shape}; expected {n_dims} dimension{'s' * (n_dims != 1)}")
     return array
 
 
@@ -95,9 +95,7 @@ def check_finite(array, name):
     """Return the array as float64; raise, with the index, if a number is not finite."""
     index = first_not_finite(array)
     if index is not None:
-        raise FiniteError(
-            f"{name}[{', '.join(map(str, index))}] is {array[index]}; finite numbers are wanted"
-        )
+        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; expected finite numbers")
     return array.astype(np.float64)
 
 
@@ -114,7 +112,7 @@ def check_count(value, name, least=1, most=None):
         raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     if value < least or (most is not None and value > most):
         raise InputError(
-            f"{name} is {value}; {f'at least {least}' if most is None else f'{least} to {most}'} is wanted"
+            f"{name} is {value}; expected {f'at least {least}' if most is None else f'{least} to {most}'}"
         )
     return int(value)
 
@@ -129,23 +127,23 @@ def check_number(value, name, above=-np.inf, least=-np.inf):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
     if not np.isfinite(value):
-        raise FiniteError(f"{name} is {value}; a finite number is wanted")
+        raise FiniteError(f"{name} is {value}; expected a finite number")
     if value < least or value <= above:
         bound = f"at least {least}" if value < least else f"more than {above}"
-        raise InputError(f"{name} is {value}; {bound} is wanted")
+        raise InputError(f"{name} is {value}; expected {bound}")
     return float(value)
 
 
 def check_share(value, name):
     """Return a float; raise unless it is between 0 and 1."""
     if not 0.0 < check_number(value, name) < 1.0:
-        raise InputError(f"{name} is {value}; a share between 0 and 1 is wanted: 0.95 for 95 %")
+        raise InputError(f"{name} is {value}; expected a share between 0 and 1: 0.95 for 95 %")
     return float(value)
 
 
 def check_choice(value, name, choices):
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} is {value!r}; wanted one of {', '.join(map(repr, choices))}")
+        raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, choices))}")
     return value
 
 

@@ -89,7 +89,7 @@ def connected(client: ClientLike) -> Iterator[Any]:
         )
     if client.asynchronous:
         raise InputError(
-            "client is asynchronous; one that waits for results is wanted: distributed.Client(...)"
+            "client is asynchronous; expected one that waits for results: distributed.Client(...)"
         )
     if client.status != "running":
         raise InputError(f"client is {client.status}: make a new distributed.Client(...)")
@@ -122,8 +122,8 @@ def connect(cluster: str) -> Iterator[Any]:
     is_file = os.path.exists(cluster)
     if not is_file and "://" not in cluster:
         raise InputError(
-            f"cluster is {cluster!r}; 'local', an address such as tcp://host:8786, or a scheduler file is "
-            "wanted"
+            f"cluster is {cluster!r}; expected 'local', an address such as tcp://host:8786, or a "
+            "scheduler file"
         )
     try:
         client = distributed.Client(**{"scheduler_file" if is_file else "address": cluster}, timeout=ANSWER_S)
@@ -198,8 +198,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
-        help="share the work out: 'local' (processes on the cores here), the address of a "
-        "dask scheduler (tcp://...), or the file that it wrote (dask scheduler --scheduler-file FILE)",
+        help="share the work out: 'local' (processes here), or a dask scheduler's address "
+        "(tcp://...) or file (--scheduler-file)",
     )
 
 
@@ -251,7 +251,7 @@ class Workers:
     ) -> None:
         if isinstance(space, (list, tuple)):
             raise InputError(
-                f"space is {space!r}; with a client the name of one space is wanted, which each worker has"
+                f"space is {space!r}; expected the name of one space with a client, which each worker has"
             )
         self._client, self._make, self._pieces, self._label = client, make, pieces, label
         self._space = None if space is None else str(space)
@@ -305,8 +305,8 @@ class Workers:
             if not left:
                 return [found[first] for first in sorted(found)]
         raise ClusterError(
-            f"{self._label}: worker after worker ended while it worked on the same shards, for want of "
-            "memory perhaps: give workers more of it, or take more workers"
+            f"{self._label}: worker after worker ended at the same shards: give workers more memory, or"
+            " take more workers"
         )
 
     def _settled(self) -> list[str]:
@@ -406,8 +406,8 @@ class Workers:
                 paused_s[worker] = paused_s[worker] + _LOOK_S if self._is_paused(worker) else 0.0
                 if paused_s[worker] >= PAUSED_S:
                     raise ClusterError(
-                        f"{self._label}: dask has paused worker {worker} for {paused_s[worker]:g} s, since"
-                        " its process takes nearly all of the memory that it may: give workers more of it"
+                        f"{self._label}: dask has paused worker {worker} for {paused_s[worker]:g} s, as its"
+                        " memory is nearly full: give workers more"
                         " (memory_limit=)"
                     )
         return [task.result() for task in tasks]
@@ -546,8 +546,7 @@ def each(
             found = future.result()
         except KilledWorker as error:
             raise ClusterError(
-                f"job {number}: worker after worker ended while it worked on it, for want of memory perhaps:"
-                " give workers more of it"
+                f"job {number}: worker after worker ended: give workers more memory"
             ) from error
         except FutureCancelledError as error:
             living(client)  # raises if the scheduler is gone
@@ -620,8 +619,8 @@ def check_workers(client: ClientLike, space: str | None) -> None:
         for name in ("portable", "python", "numpy"):
             if found[name] != own[name]:
                 raise ClusterError(
-                    f"worker {worker} has {name} {found[name]}, this process {own[name]}; the same is "
-                    "wanted, for results would differ"
+                    f"worker {worker} has {name} {found[name]}, this process {own[name]}; expected the "
+                    "same, for results would differ"
                 )
         if found["reason"]:
             raise ClusterError(f"worker {worker} has no space {space!r}: {found['reason']}")

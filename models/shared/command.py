@@ -30,7 +30,7 @@ from .belongs import family_of
 from .checks import check_outputs
 from .cluster import asked_for
 from .files import write, written
-from .warned import warn
+from .user_warnings import warn
 
 _NUMBERS = int, float
 # These mean the same in every command.
@@ -52,7 +52,12 @@ def parser(family: str, description: str):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose refusal of a choice names the nearest one."""
+    """A parser whose refusal of a choice names the nearest one, and whose usage fits 80 columns."""
+
+    def add_argument(self, *names, **how):
+        if len("".join(map(str, how.get("choices") or ()))) > 24 and not how.get("metavar"):
+            how["help"], how["metavar"] = f"{how['help']}: %(choices)s", "KIND"
+        return super().add_argument(*names, **how)
 
     def error(self, message):
         super().error(nearest(message))
@@ -101,12 +106,10 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
                 write(options.json, json.dumps(_plain(found), indent=1, allow_nan=False) + "\n", "--json")
             _tell_written(options, written[before:])
             return code
-    except OSError as error:
-        why = f"{error.strerror}: '{error.filename}'" if error.filename else error
+    except (OSError, PortableError, ImportError) as error:
+        file = getattr(error, "filename", None)
+        why = f"{error.strerror}: '{file}'" if file else error
         print(f"{family}: {printable(why)}", file=sys.stderr)
-        return 2
-    except (PortableError, ImportError) as error:
-        print(f"{family}: {printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{family}: stopped", file=sys.stderr)
@@ -166,8 +169,6 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
         if how.get("action") == "store_false":
             how["help"] = f"do not {how['help']}"
         how |= changes.get(name, {})
-        if len("".join(how.get("choices", ()))) > 24:  # beyond 80 columns in the line of usage
-            how["help"], how["metavar"] = f"{how['help']}: %(choices)s", "KIND"
         default = how.get("default")
         if not (default is None or isinstance(default, bool) or "(default" in how["help"]):
             how["help"] += " (default: %(default)s)"

@@ -72,7 +72,7 @@ def as_dates(column, name, order=None):
     missing = np.flatnonzero(np.isnat(found))
     if missing.size:
         raise FiniteError(
-            f"{name}, row {missing[0] + 1} is no time; a date and time is wanted "
+            f"{name}, row {missing[0] + 1} is no time; expected a date and time "
             f"({missing.size} such row{'s' * (missing.size > 1)})"
         )
     return found
@@ -95,7 +95,7 @@ def _of_object(entry, name, row):
     if isinstance(entry, datetime.date):
         return np.datetime64(entry, "us")
     raise DTypeError(
-        f"{name}, row {row} is {entry!r} of type {type(entry).__name__}; a date and time is wanted"
+        f"{name}, row {row} is {entry!r} of type {type(entry).__name__}; expected a date and time"
     )
 
 
@@ -106,10 +106,10 @@ def _of_text(entries, name, order):
         parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
         if parts is None:
             if entry is None or not str(entry).strip():
-                raise FiniteError(f"{name}, row {row} is no time; a date and time is wanted")
+                raise FiniteError(f"{name}, row {row} is no time; expected a date and time")
             raise DTypeError(
-                f"{name}, row {row} is {entry!r}; a date and time such as 2026-01-31T12:30 or 1/31/2026 12:30"
-                " is wanted"
+                f"{name}, row {row} is {entry!r}; expected a date and time such as 2026-01-31T12:30 or "
+                "1/31/2026 12:30"
             )
         first, _, second, third, hour, minute, seconds, fraction, half, zone = parts.groups()
         hour, minute = int(hour or 0), int(minute or 0)
@@ -130,8 +130,8 @@ def _of_text(entries, name, order):
     bad = np.flatnonzero(wrong | (day < 1) | (day > (after - start).astype(np.int64)))
     if bad.size:
         raise DTypeError(
-            f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; four digits"
-            " of the year are wanted"
+            f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; "
+            "expected four digits of the year"
         )
     return (start + (day - 1)).astype("datetime64[us]") + clocks.astype("timedelta64[us]")
 
@@ -143,19 +143,18 @@ def _order(table, year_first, name):
     if year_first.any():
         row = int(np.flatnonzero(year_first != year_first[0])[0])
         raise InputError(
-            f"{name}: row 1 and row {row + 1} begin with different parts of a date; one form throughout is"
-            " wanted"
+            f"{name}: row 1 and row {row + 1} begin with different parts of a date; expected one form "
+            "throughout"
         )
     month_first, day_first = (table[:, 2] > 12).any(), (table[:, 1] > 12).any()
     if month_first and day_first:
         row = int(np.flatnonzero(table[:, 1] > 12)[0]), int(np.flatnonzero(table[:, 2] > 12)[0])
         raise InputError(
-            f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; one form throughout is"
-            " wanted"
+            f"{name}: row {row[0] + 1} has the day first, row {row[1] + 1} the month; expected one form "
+            "throughout"
         )
     if not month_first and not day_first:
         raise InputError(
-            f"{name} may be read with the month or the day first, for no part exceeds 12; say which:"
-            " date_order='month first' or 'day first'"
+            f"{name} may have the month or the day first; give date_order='month first' or 'day first'"
         )
     return "month first" if month_first else "day first"

@@ -10,6 +10,7 @@ import gzip
 import itertools
 import json
 import os
+import re
 import secrets
 import stat
 import struct
@@ -106,11 +107,11 @@ def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
     kind = "".join(path.suffixes[-2:]).lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
     either = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not path.exists():
-        raise InputError(f"there is no file '{path}'; a {either} file is wanted")
+        raise InputError(f"there is no file '{path}'; expected a {either} file")
     if not path.is_file():
-        raise InputError(f"'{path}' is no file; a {either} file is wanted")
+        raise InputError(f"'{path}' is no file; expected a {either} file")
     if kind not in kinds:
-        raise InputError(f"'{path}' ends in '{kind}'; {either} is wanted")
+        raise InputError(f"'{path}' ends in '{kind}'; expected {either}")
     return kind
 
 
@@ -160,8 +161,8 @@ def read_csv(
                         column.append(row[place])
                 elif row:
                     raise ShapeError(
-                        f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; as "
-                        "many are wanted"
+                        f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; "
+                        "expected as many"
                     )
     return {
         name: column if apart == "," else list(map(_with_point, column))
@@ -195,12 +196,23 @@ def check_csv(path: PathLike, wanted: list[str] | None = None) -> None:
                 at = piece.find(b"\0")
                 if at >= 0:
                     here = line + piece.count(10, 0, at)
-                    raise InputError(f"'{path}', line {here} holds a NUL character; text is wanted")
+                    raise InputError(f"'{path}', line {here} holds a NUL character; expected text")
                 seen, line = seen + len(piece), line + piece.count(10)
                 check_growth(path, seen, _MUCH_TEXT)
         if wanted is not None:
-            with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-                _check_once(path, [name.strip() for name in next(csv.reader(lines), [])], wanted)
+            _check_once(path, header(path), wanted)
+
+
+def header(path: PathLike) -> list[str]:
+    """Return the names in the first line of a .csv or .csv.gz file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    with reading(path), _opened(path, "rt", encoding="utf-8-sig") as lines:
+        return [name.strip(' "\n') for name in re.split("[,;]", lines.readline(_PIECE))]
 
 
 def _opened(path: PathLike, mode: str, **keywords):
@@ -213,7 +225,7 @@ def _check_once(path: PathLike, names: list[str], wanted: list[str]) -> None:
     counts = collections.Counter(names)
     for name in wanted:
         if counts[name] > 1:
-            raise InputError(f"'{path}' has {counts[name]} columns '{name}'; names that differ are wanted")
+            raise InputError(f"'{path}' has {counts[name]} columns '{name}'; expected names that differ")
 
 
 def numbers(column: list[str], name: str, path: PathLike) -> Array:
@@ -232,7 +244,7 @@ def numbers(column: list[str], name: str, path: PathLike) -> Array:
             found[row] = np.nan if cell.strip().upper() in MISSING else float(cell)
         except ValueError:
             raise DTypeError(
-                f"'{path}', column '{name}', row {row + 1} is {cell!r}; a number is wanted, or NA"
+                f"'{path}', column '{name}', row {row + 1} is {cell!r}; expected a number, or NA"
             ) from None
     return found
 
@@ -406,7 +418,7 @@ def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLi
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        raise InputError(f"{name} is '{path}', but '{there}' is a file; a folder is wanted")
+        raise InputError(f"{name} is '{path}', but '{there}' is a file; expected a folder")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{name} is '{path}', but '{there}' cannot be written to")
     return Path(path)

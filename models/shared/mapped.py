@@ -29,12 +29,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from portable.errors import DTypeError, InputError, ShapeError
+from portable.errors import DTypeError, ShapeError
 
 from .annotations import Array
 from .extras import need
 from .files import reading
-from .readers import Dask, Parquet, Zarr
+from .readers import Dask, Parquet, Zarr, elsewhere
 
 
 class Mapped:
@@ -59,13 +59,7 @@ class Mapped:
         try:
             self.of = os.stat(self.path).st_size
         except OSError as error:
-            raise self._gone(error) from error
-
-    def _gone(self, error: OSError) -> InputError:
-        return InputError(
-            f"the data are in '{self.path}', which cannot be read here: {error.strerror}. Every worker must"
-            " see the file under this name"
-        )
+            raise elsewhere(self.path, f"cannot be read here: {error.strerror}") from error
 
     def read(self) -> np.ndarray:
         """Return the rows.
@@ -81,12 +75,9 @@ class Mapped:
                 file.seek(self.offset)
                 found = np.fromfile(file, self.dtype, math.prod(self.shape))
         except OSError as error:
-            raise self._gone(error) from error
+            raise elsewhere(self.path, f"cannot be read here: {error.strerror}") from error
         if size != self.of or found.size != math.prod(self.shape):
-            raise InputError(
-                f"the data are in '{self.path}', which has {size} bytes here and had {self.of} when the "
-                "work began; every worker must see the same file"
-            )
+            raise elsewhere(self.path, f"has {size} bytes here and had {self.of} when the work began")
         return found.reshape(self.shape)
 
 
@@ -224,17 +215,16 @@ class Streamed:
         found, wanted = self._reader.rows(begin, end), (end - begin, *self.shape[1:])
         if not isinstance(found, np.ndarray) or isinstance(found, np.ma.MaskedArray):
             raise DTypeError(
-                f"{self._name}: rows {begin} to {end} are of type {type(found).__name__}; an ndarray is"
-                " wanted"
+                f"{self._name}: rows {begin} to {end} are of type {type(found).__name__}; expected an ndarray"
             )
         if found.dtype != self._reader.dtype:
             raise DTypeError(
                 f"{self._name}: rows {begin} to {end} hold {found.dtype}, but the whole is said to hold"
-                f" {self._reader.dtype}; one dtype is wanted for all chunks"
+                f" {self._reader.dtype}; expected one dtype for all chunks"
             )
         if found.shape != wanted:
             raise ShapeError(
-                f"{self._name}: rows {begin} to {end} have shape {found.shape}; {wanted} is wanted"
+                f"{self._name}: rows {begin} to {end} have shape {found.shape}; expected {wanted}"
             )
         return found
 

@@ -183,7 +183,7 @@ class Study:
         command: str = "",
     ) -> None:
         if size not in self.settings:
-            raise InputError(f"size is {size!r}; wanted one of {', '.join(map(repr, self.settings))}")
+            raise InputError(f"size is {size!r}; expected one of {', '.join(map(repr, self.settings))}")
         self.size, self.size_name = self.settings[size], size
         self.space = pk.default_space() if space is None else space
         folder = data or os.environ.get("PORTABLE_DATA")
@@ -312,5 +312,5 @@ def _checked(study, only):
     """Return the requested sections, in the order of the paper."""
     for name in only or ():
         if name not in study.sections:
-            raise InputError(f"--only is {name!r}; wanted one of {', '.join(study.sections)}")
+            raise InputError(f"--only is {name!r}; expected one of {', '.join(study.sections)}")
     return [name for name in study.sections if name in (only or study.sections)]

@@ -60,8 +60,8 @@ def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
     if not poor:
         return ()
     return (
-        f"the draws have not converged: R-hat and effective draws are {', '.join(poor)}; at most {MOST_R_HAT}"
-        f" and at least {least} are wanted: {remedy}",
+        f"the draws have not converged: R-hat and effective draws are {', '.join(poor)}; expected at "
+        f"most {MOST_R_HAT} and at least {least}: {remedy}",
     )
 
 
@@ -226,7 +226,7 @@ class Posterior(Shown):
         """
         plain = name.removeprefix("1/")
         if plain not in self.names:
-            raise InputError(f"'{plain}' was not sampled; wanted one of {', '.join(self.names)}")
+            raise InputError(f"'{plain}' was not sampled; expected one of {', '.join(self.names)}")
         draws = self.draws[:, :, self.names.index(plain)]
         return draws if plain == name else 1.0 / draws
 
@@ -411,14 +411,14 @@ def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any
     need("h5netcdf", "arviz", "NetCDF files")
     xarray = need("xarray", "arviz", "NetCDF files")
     if not Path(path).is_file():
-        raise InputError(f"'{path}': there is no such file; what Posterior.save wrote is wanted")
+        raise InputError(f"'{path}': there is no such file; expected what Posterior.save wrote")
     try:
         with xarray.open_datatree(path, engine="h5netcdf") as tree:
             draws, attributes = tree["posterior"].dataset.load(), dict(tree["posterior"].attrs)
             if (whose := attributes.get("family", family)) != family:
                 raise InputError(
                     f"'{path}' holds draws of portable.models.{whose}, whose Posterior loads them;"
-                    f" draws of portable.models.{family} are wanted"
+                    f" expected draws of portable.models.{family}"
                 )
             stats = tree["sample_stats"].dataset.load()
         yield draws, attributes, stats

@@ -10,9 +10,14 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from .annotations import Array
+from .annotations import Array, PathLike
 from .extras import need
 from .files import reading
+
+
+def elsewhere(path: PathLike, why: str) -> InputError:
+    """Return the error for data that are not the same on a worker; `why` continues "which"."""
+    return InputError(f"the data are in '{path}', which {why}; every worker must see the same file there")
 
 
 class Held:
@@ -84,15 +89,9 @@ class Zarr:
         try:
             there = zarr.open_array(self._array.store_path, mode="r")
         except (OSError, ValueError, KeyError) as error:
-            raise InputError(
-                f"the data are in '{self._array.store_path}', where no array can be read here: {error}. Every"
-                " worker must see it under this name"
-            ) from error
+            raise elsewhere(self._array.store_path, f"cannot be read here: {error}") from error
         if there.metadata != self._array.metadata:
-            raise InputError(
-                f"the data are in '{self._array.store_path}', which is another array here; every worker must"
-                " see the same one"
-            )
+            raise elsewhere(self._array.store_path, "is another array here")
         self._away = False
 
     def travels(self, begin: int, end: int) -> Any:
@@ -174,12 +173,12 @@ class Dask:
             if type(chunk) is not np.ndarray:  # on a device, sparse, or masked
                 raise DTypeError(
                     f"{self._name}: a chunk from row {begin + place[0].start} on is a"
-                    f" {type(chunk).__name__}; arrays of NumPy are wanted"
+                    f" {type(chunk).__name__}; expected arrays of NumPy"
                 )
             if chunk.dtype != self.dtype:
                 raise DTypeError(
                     f"{self._name}: a chunk from row {begin + place[0].start} on holds {chunk.dtype}, but the"
-                    f" whole is said to hold {self.dtype}; one dtype is wanted for all chunks"
+                    f" whole is said to hold {self.dtype}; expected one dtype for all chunks"
                 )
             found[place] = chunk
         return found
@@ -226,10 +225,10 @@ class Parquet:
 
     def __init__(self, dataset: Any, name: str) -> None:
         if not hasattr(dataset, "files"):
-            raise InputError(f"{name} is a {type(dataset).__name__}; one of files is wanted")
+            raise InputError(f"{name} is a {type(dataset).__name__}; expected a dataset of files")
         fragments = list(dataset.get_fragments())
         if not fragments:
-            raise ShapeError(f"{name} has no files; at least one row is wanted")
+            raise ShapeError(f"{name} has no files; expected at least one row")
         self._name, self._files = name, dataset.filesystem
         schema = fragments[0].physical_schema
         index = [one for one in (schema.pandas_metadata or {}).get("index_columns", []) if type(one) is str]
@@ -261,7 +260,7 @@ class Parquet:
             if own != kind:
                 raise DTypeError(
                     f"{self._name}: column '{column}' holds {own} in '{fragment.path}', {kind} in '{first}';"
-                    " one dtype is wanted for all files"
+                    " expected one dtype for all files"
                 )
 
     def rows(self, begin: int, end: int) -> Array:
@@ -292,7 +291,7 @@ class Parquet:
                     row = at + int(np.asarray(column.is_null()).argmax())
                     raise FiniteError(
                         f"{self._name}[{row}, {place}] (column '{self.columns[place]}' of"
-                        f" '{self._groups[number][0]}') is missing; finite numbers are wanted"
+                        f" '{self._groups[number][0]}') is missing; expected finite numbers"
                     )
                 values = column.to_numpy()[max(begin - at, 0) : end - at]
                 found[max(at - begin, 0) :, place][: len(values)] = values
@@ -304,9 +303,6 @@ class Parquet:
         (about,) = self._files.get_file_info([path])
         if about.size != n_bytes:
             there = "cannot be read" if about.size is None else f"has {about.size} bytes"
-            raise InputError(
-                f"the data are in '{path}', which {there} here and had {n_bytes} when the work began; every"
-                " worker must see the same file under this name"
-            )
+            raise elsewhere(path, f"{there} here and had {n_bytes} when the work began")
         with reading(path), self._files.open_input_file(path) as file:
             return parquet.ParquetFile(file).read_row_group(group, columns=self.columns)

@@ -96,7 +96,7 @@ class Saved:
         except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:
             raise InputError(f"'{path}' is damaged: {type(error).__name__}: {error}") from error
         if found is None:
-            raise InputError(f"'{path}' holds {name}; {_name(cls)} is wanted")
+            raise InputError(f"'{path}' holds {name}; expected {_name(cls)}")
         return found
 
 

@@ -294,7 +294,7 @@ def _check_dtypes(pieces: Sequence) -> None:
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DTypeError(
-                f"shard {number} holds {kind}, those before it {kinds[0]}; one dtype is wanted for all"
+                f"shard {number} holds {kind}, those before it {kinds[0]}; expected one dtype for all"
             )
 
 
@@ -319,11 +319,11 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
         return [pk.default_space() if space is None else space]
     if not space:
         raise InputError(
-            "space is an empty list; the name of a space is wanted, or of several that work side by side"
+            "space is an empty list; expected the name of a space, or of several that work side by side"
         )
     for one in space:
         if not isinstance(one, (str, pk.Space)):
-            raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; names of spaces are wanted")
+            raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; expected names of spaces")
     return list(space)
 
 

@@ -256,7 +256,7 @@ class Store:
             return
         if self.path.exists():
             raise InputError(
-                f"{self._name}: '{self.path}' is a file; the name of a folder is wanted, which is made if it "
+                f"{self._name}: '{self.path}' is a file; expected the name of a folder, which is made if it "
                 "is missing"
             )
         if not self.path.parent.is_dir():
@@ -315,7 +315,7 @@ class Store:
 
     def _no_lock(self, path: Path) -> InputError:
         return InputError(
-            f"{self._name}: '{path}' is a link, or no ordinary file, which no lock of a checkpoint is; "
+            f"{self._name}: '{path}' must be an ordinary file and no link; "
             "remove it, or name a folder of its own"
         )
 
@@ -402,8 +402,8 @@ def settings_as_json(settings: dict, name: str) -> dict:
             found[key] = _words(value, with_code)
         except Unnamed as error:
             raise InputError(
-                f"{name}: {key} reaches {error}, which nothing tells from another one, so that the run "
-                "cannot be known again; numbers, arrays, text and functions of these can"
+                f"{name}: {key} reaches {error}, which no fingerprint identifies; "
+                "expected numbers, arrays, text and functions of these"
             ) from error
     return found | ({"python": ".".join(platform.python_version_tuple()[:2])} if with_code else {})
 

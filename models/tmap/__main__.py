@@ -188,7 +188,7 @@ def _table_of(model, errors):
 def _simulate(options):
     check_outputs(options, "out", inputs=("file",))
     if Path(options.out).suffix != ".npz":
-        raise InputError(f"--out is {options.out}; a name that ends in .npz is wanted")
+        raise InputError(f"--out is {options.out}; expected a name that ends in .npz")
     process = TransientMAP.load(options.file)
     runs = process.simulate(options.n_runs, **command.given(options, process.simulate))
     with replacing(options.out, "--out") as beside:

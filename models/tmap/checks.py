@@ -19,13 +19,13 @@ def given_lengths(lengths, space=None):
     """Return run lengths in a space, or in their present one, as a View of whole numbers, (n_runs,)."""
     given = where_given(lengths, "lengths")
     if not given.size:
-        raise ShapeError("lengths is empty; at least one run is wanted")
+        raise ShapeError("lengths is empty; expected at least one run")
     if given.dtype.kind == "f":
         array = given.to_numpy()
         whole = np.isfinite(array) & (array == np.floor(array))
         if not whole.all():
             run = int(whole.argmin())
-            raise DTypeError(f"lengths[{run}] is {array[run]}; a whole number of gaps is wanted")
+            raise DTypeError(f"lengths[{run}] is {array[run]}; expected a whole number of gaps")
         given = pk.asview(array.astype(np.int64))
     return brought(given, space)
 
@@ -55,11 +55,11 @@ def check_gaps(given, lengths, first=0, space=None, meanwhile=lambda values: Non
     run = int(np.searchsorted(ends, at, side="right"))
     where = f"run {run}, gap {at - int(ends[run] - lengths[run])} (values[{at}])"
     if not np.isfinite(gap):
-        raise FiniteError(f"{where} is {gap}; a finite gap is wanted")
+        raise FiniteError(f"{where} is {gap}; expected a finite gap")
     if gap < 0.0:
         raise InputError(f"{where} is {gap}; a gap is not negative. Are the events of the run in order?")
     raise InputError(
-        f"{where} is {gap}; zero, or {SMALLEST:g} to {LARGEST:g}, is wanted. Choose another unit of time."
+        f"{where} is {gap}; expected zero, or {SMALLEST:g} to {LARGEST:g}. Choose another unit of time."
     )
 
 
@@ -70,7 +70,7 @@ def check_censored(censored, n_runs):
     array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
     if array.shape != (n_runs,):
         raise ShapeError(
-            f"censored has shape {array.shape}; ({n_runs},) is wanted, as there are {n_runs} runs"
+            f"censored has shape {array.shape}; expected ({n_runs},), as there are {n_runs} runs"
         )
     if array.dtype != bool:
         raise DTypeError(f"censored must hold True or False, got dtype {array.dtype}")
@@ -95,10 +95,10 @@ def check_resolution(resolution, n_gaps):
         return check_number(resolution, "resolution", above=0.0)
     widths = check_numbers(resolution, "resolution", 1)
     if widths.size != n_gaps:
-        raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; one each is wanted")
+        raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; expected one each")
     if not widths.min() > 0.0:
         k = int(np.argmin(widths))
-        raise InputError(f"resolution[{k}] is {widths[k]:g}; a width above 0 is wanted")
+        raise InputError(f"resolution[{k}] is {widths[k]:g}; expected a width above 0")
     return widths
 
 
@@ -106,13 +106,13 @@ def check_orders(orders):
     """Check branch orders; return them as an int64 array, shape (n_branches,)."""
     array = as_numbers(orders, "orders", 1)
     if not array.size:
-        raise ShapeError("orders is empty; at least one branch is wanted")
+        raise ShapeError("orders is empty; expected at least one branch")
     if array.size > MOST_BRANCHES:
-        raise ShapeError(f"orders has {array.size} branches; at most {MOST_BRANCHES} are wanted")
+        raise ShapeError(f"orders has {array.size} branches; expected at most {MOST_BRANCHES}")
     if array.dtype.kind == "f":
         raise DTypeError(f"orders must be whole numbers, got {orders!r}")
     if array.min() < 1 or array.max() > MOST_ORDER:
-        raise InputError(f"orders is {orders!r}; whole numbers from 1 to {MOST_ORDER} are wanted")
+        raise InputError(f"orders is {orders!r}; expected whole numbers from 1 to {MOST_ORDER}")
     return array.astype(np.int64)
 
 

@@ -17,8 +17,8 @@ from ..shared.files import check_csv, check_file, numbers, read_npz, reading
 from .runs import Runs
 
 _NO_RUN = (
-    ". Name the column of runs (run=, --run); say that the gaps follow each other in one run (run=None,"
-    " --one-run); or that each stands alone, without an order in time (alone=True, --alone)"
+    ". Name the column of runs (run=, --run), or say that all gaps are of one run (run=None, --one-run) or"
+    " each of its own (alone=True, --alone)"
 )
 DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 _Moment: TypeAlias = float | str | datetime.date | np.datetime64
@@ -71,7 +71,7 @@ def from_frame(
         wrong = np.flatnonzero(~(high > values))
         if wrong.size:
             k = wrong[0]
-            raise InputError(f"{upper}[{k}] is {high[k]}, {gap}[{k}] {values[k]}; a higher limit is wanted")
+            raise InputError(f"{upper}[{k}] is {high[k]}, {gap}[{k}] {values[k]}; expected a higher limit")
         still, values = np.isinf(high), np.where(np.isinf(high), values, 0.5 * (values + high))
         resolution = np.where(still, 1.0, 2.0 * (high - values))
     if alone:
@@ -142,8 +142,8 @@ def from_events(
     still = _still(frame, censored, times, time, end)
     if end is not None and times.max() > end:
         raise InputError(
-            f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; when the"
-            " record ended is wanted"
+            f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; "
+            "expected when the record ended"
         )
     codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
@@ -188,7 +188,7 @@ def _times(frame, time, end, date_order):
             end = check_number(end, "end")
     if not np.isfinite(times).all():
         at = int((~np.isfinite(times)).argmax())
-        raise FiniteError(f"{time}[{at}] is {times[at]}; finite times are wanted")
+        raise FiniteError(f"{time}[{at}] is {times[at]}; expected finite times")
     return times, end
 
 
@@ -296,15 +296,15 @@ def _from_npz(path, resolution):
         if values in arrays and lengths in arrays:
             return Runs(arrays[values], arrays[lengths], arrays.get("censored"), resolution=resolution)
     raise InputError(
-        f"'{path}' has the arrays {', '.join(arrays) or 'none'}; 'values' and 'lengths' (or 'x' and 'K') are"
-        " wanted"
+        f"'{path}' has the arrays {', '.join(arrays) or 'none'}; expected 'values' and 'lengths' (or "
+        "'x' and 'K')"
     )
 
 
 def _check_same(column, name, other, its_name):
     if column.shape != other.shape:
         raise ShapeError(
-            f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; the same is wanted"
+            f"column '{name}' has shape {column.shape}, '{its_name}' {other.shape}; expected the same"
         )
 
 

@@ -209,7 +209,7 @@ def _check_start(model, orders, runs, memory_mb, space):
         got = repr(model) if isinstance(model, str) else type(model).__name__
         raise DTypeError(f"start must be a TransientMAP or 'paper', got {got}")
     if not np.array_equal(np.sort(model.orders), orders):
-        raise InputError(f"start has orders {model.orders.tolist()}, but {orders.tolist()} are wanted")
+        raise InputError(f"start has orders {model.orders.tolist()}; expected {orders.tolist()}")
     if model.log_likelihood(runs, memory_mb=memory_mb, space=space) == -np.inf:
         raise InputError("start cannot make these runs: their likelihood is zero, which EM cannot raise")
     return model
@@ -358,8 +358,7 @@ def _of_starts(finals, exchanged=0.0):
     if exchanged > _NEAR:
         note = (
             f"an exchange of two branches has come {exchanged:.4g} higher than the best of {len(finals)}"
-            " starts: there are maxima beside each other, and a higher one may have been missed; give"
-            " more n_starts",
+            " starts: a higher maximum may have been missed; give more n_starts",
         )
     elif len(finals) > 2 and near == 1:
         note = (
@@ -386,6 +385,6 @@ def _notes(em, runs, model, visits):
     for i in np.flatnonzero(~dead & held) if runs.resolution is None else ():
         yield (
             f"branch {i} takes zero gaps only: its mean is held at {em.shortest:.3g}, {SHORTEST:g} of the"
-            " shortest other gap, which the log-likelihood depends on; give the runs' resolution if gaps are"
+            " shortest other gap; give the runs' resolution if gaps are"
             " rounded"
         )

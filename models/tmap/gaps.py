@@ -34,7 +34,7 @@ def where_given(array, name):
         if view.dtype.kind not in "fiu":
             raise DTypeError(f"{name} must hold real numbers, got dtype {view.dtype}")
         if view.ndim != 1:
-            raise ShapeError(f"{name} has shape {view.shape}; 1 dimension wanted")
+            raise ShapeError(f"{name} has shape {view.shape}; expected 1 dimension")
         return view
     numbers = as_numbers(array, name, 1)
     try:

@@ -110,22 +110,20 @@ class TransientMAP:
         for name, (value, shape) in given.items():
             array = check_finite(as_numbers(value, name, len(shape)), name)
             if array.shape != shape:
-                raise ShapeError(
-                    f"{name} has shape {array.shape}; {shape} is wanted, as there are {n} orders"
-                )
+                raise ShapeError(f"{name} has shape {array.shape}; expected {shape}, as there are {n} orders")
             if name != "rates" and array.min() < 0.0:
                 raise InputError(f"{name} holds {array.min()}; probabilities are not negative")
             setattr(self, name, array)
         if not SMALLEST <= self.rates.min() <= self.rates.max() <= LARGEST:
             raise InputError(
-                f"rates is {rates!r}; positive numbers from {SMALLEST:g} to {LARGEST:g} are wanted"
+                f"rates is {rates!r}; expected positive numbers from {SMALLEST:g} to {LARGEST:g}"
             )
         if abs(self.alpha.sum() - 1.0) > _ROUNDING:
-            raise InputError(f"alpha sums to {self.alpha.sum()}; 1 is wanted")
+            raise InputError(f"alpha sums to {self.alpha.sum()}; expected 1")
         going_on = self.switching.sum(axis=1)
         if going_on.max() > 1.0 + _ROUNDING:
             row = int(going_on.argmax())
-            raise InputError(f"switching: row {row} sums to {going_on[row]}; at most 1 is wanted")
+            raise InputError(f"switching: row {row} sums to {going_on[row]}; expected at most 1")
         self.exits = np.maximum(1.0 - going_on, 0.0)
         self._check_end()
 
@@ -195,8 +193,8 @@ class TransientMAP:
         start, n = check_finite(as_numbers(start, "start", 1), "start"), len(d0)
         if not d0.shape == d1.shape == (n, n) or start.shape != (n,) or not n:
             raise ShapeError(
-                f"d0, d1 and start have shapes {d0.shape}, {d1.shape} and {start.shape}; (n, n) twice and"
-                " (n,) are wanted"
+                f"d0, d1 and start have shapes {d0.shape}, {d1.shape} and {start.shape}; "
+                "expected (n, n) twice and (n,)"
             )
         last = np.flatnonzero(np.append(d0.diagonal(1) == 0.0, True))
         orders = np.diff(last, prepend=-1)
@@ -208,7 +206,7 @@ class TransientMAP:
             if not np.allclose(own, given, rtol=1e-9, atol=1e-12):
                 raise InputError(
                     f"{name} is not that of Erlang branches: stages of a branch follow one another at one"
-                    " rate, and only the last of them has events, each of which begins a branch"
+                    " rate, and only the last has events"
                 )
         return made
 
@@ -264,8 +262,8 @@ class TransientMAP:
         most = float((alpha @ means**2 - mean**2) / variance)
         if not 0.0 <= check_number(correlation, "correlation") <= most * (1.0 - 1e-9) and correlation:
             raise InputError(
-                f"correlation is {correlation:g}; of two branches with these moments 0 to {most:.3g} is"
-                " wanted"
+                f"correlation is {correlation:g}; expected 0 to {most:.3g} for two branches with these "
+                "moments"
             )
         stays = correlation / most if correlation else 0.0
         return cls(alpha, orders, rates, goes_on * ((1.0 - stays) * alpha + stays * np.eye(2)))
@@ -687,8 +685,8 @@ class TransientMAP:
         lengths = pk.empty((n_runs,), np.int64, space)
         if n_runs * self.mean_arrivals() > max_gaps:
             raise InputError(
-                f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; fewer than max_gaps = "
-                f"{max_gaps} are wanted"
+                f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; expected fewer than "
+                f"max_gaps = {max_gaps}"
             )
         shared = kernels.branches(self.n_branches)[1], pk.copy_of(self.rows(), space), np.uint64(seed)
         each = pk.RangePolicy(0, n_runs, space=space)

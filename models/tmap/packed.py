@@ -362,8 +362,8 @@ def check_range(runs, dtype):
     """Raise an error if the gaps exceed the range of float32."""
     if dtype is not np.float64 and runs.longest > _WIDEST * runs.shortest:
         raise InputError(
-            f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of {_WIDEST:g}; "
-            "dtype='float64' is wanted"
+            f"gaps range from {runs.shortest:.3g} to {runs.longest:.3g}, more than a factor of "
+            f"{_WIDEST:g}; expected dtype='float64'"
         )
 
 

@@ -177,10 +177,10 @@ class Runs:
         except (TypeError, ValueError) as error:
             raise DTypeError(f"runs must be a sequence of sequences of numbers: {error}") from error
         if not parts:
-            raise ShapeError("runs is empty; at least one run is wanted")
+            raise ShapeError("runs is empty; expected at least one run")
         for number, part in enumerate(parts):
             if part.ndim != 1:
-                raise ShapeError(f"runs[{number}] has shape {part.shape}; a sequence of gaps is wanted")
+                raise ShapeError(f"runs[{number}] has shape {part.shape}; expected a sequence of gaps")
         values = np.concatenate([part for part in parts if part.size] or [np.empty(0)])
         return cls(values, [part.size for part in parts], censored, resolution=resolution, space=space)
 
@@ -205,7 +205,7 @@ class Runs:
         which = np.arange(self.n_runs)[which]
         lengths = as_numbers(self.lengths[which], "lengths", 1)
         if not lengths.size:
-            raise ShapeError("which is empty; at least one run is wanted")
+            raise ShapeError("which is empty; expected at least one run")
         some, resolution = object.__new__(Runs), self.resolution
         values = of_runs(self.views[0], lengths, self.begins[which])
         if np.ndim(resolution):

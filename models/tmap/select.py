@@ -107,10 +107,9 @@ def select_orders(
     n_partitions = count_partitions(total_order, max_branches)
     if n_partitions > _MOST_PARTITIONS:
         raise InputError(
-            f"total_order is {total_order}, which {n_partitions:,} ways to share stages among at most"
-            f" {max_branches} branches add up to, each to be fitted; at most {_MOST_PARTITIONS:,} are. Give"
-            " a smaller total_order (--total), fewer max_branches (--max-branches), or the orders"
-            " themselves (fit, --orders)"
+            f"total_order is {total_order}, with {n_partitions:,} ways to share stages among at most"
+            f" {max_branches} branches; expected at most {_MOST_PARTITIONS:,}: a smaller total_order"
+            " (--total) or max_branches (--max-branches), or orders (fit, --orders)"
         )
     check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
     n_folds = check_count(n_folds, "n_folds", 2)
@@ -235,7 +234,7 @@ def count_partitions(total: int, most_parts: int) -> int:
 def _folds(runs, n_folds, random):
     """Assign runs to folds; return for each fold a mask of the runs that are left out."""
     if n_folds > runs.n_runs:
-        raise InputError(f"n_folds is {n_folds}, of {runs.n_runs} runs: at most one fold a run is wanted")
+        raise InputError(f"n_folds is {n_folds}, of {runs.n_runs} runs: expected at most one fold a run")
     fold = random.permutation(runs.n_runs) % n_folds
     return [fold == k for k in range(n_folds)]
 

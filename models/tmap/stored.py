@@ -105,7 +105,7 @@ class StoredRuns(Runs):
         if source.ndim == 2 and source.shape[1] == 1 and isinstance(source, Streamed):
             source = source.column(0)
         if source.ndim != 1:
-            raise ShapeError(f"values has shape {source.shape}; 1 dimension wanted")
+            raise ShapeError(f"values has shape {source.shape}; expected 1 dimension")
         self.lengths = read_only(check_lengths(given_lengths(lengths), len(source))[0].to_numpy())
         self.censored = read_only(check_censored(censored, len(self.lengths)))
         self.n_runs, self.n_gaps, self._source, self.prepared = len(self.lengths), len(source), source, {}

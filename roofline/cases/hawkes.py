@@ -142,7 +142,7 @@ def read(path):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             header = lines.readline().strip()
             if header != COLUMNS:
-                raise InputError(f"data: '{path}' has the columns '{header}'; '{COLUMNS}' is wanted.")
+                raise InputError(f"data: '{path}' has the columns '{header}'; expected '{COLUMNS}'.")
             table = np.loadtxt(lines, delimiter=",", ndmin=2)
     except InputError:
         raise
@@ -150,7 +150,7 @@ def read(path):
         raise InputError(f"data: '{path}' cannot be read as gzipped CSV: {error}") from error
     if table.shape[0] == 0 or table.shape[1] != 3:
         raise InputError(
-            f"data: '{path}' holds a table of shape {table.shape}; events in three columns are wanted."
+            f"data: '{path}' holds a table of shape {table.shape}; expected events in three columns."
         )
     return table[:, :2].copy(), table[:, 2] - table[0, 2]
 

@@ -27,7 +27,7 @@ def duels(space, n, quick):
     """Return the duels of each call with all threads against fewer; see `portable.roofline.cases.Case`."""
     most = pk.concurrency(space)
     if not space.startswith("threads") or most < 2:
-        raise InputError(f"compare scaling wants two threads or more, got --space {space} of {most}")
+        raise InputError(f"compare scaling needs two threads or more, got --space {space} of {most}")
     scale = (n or 1_000_000) / 1_000_000 * (2e-4 if quick else 1.0)
     size, trips = (max(int(k * scale), 1000) for k in (COPIED, TRIPS))
     x, y = pk.zeros((size,), np.float64, space), pk.zeros((size,), np.float64, space)

@@ -199,7 +199,7 @@ def check_threads(space):
     InputError
     """
     if pk.concurrency(space) < 2:
-        raise InputError(f"space: '{space}' runs one team at a time; this pair wants several.")
+        raise InputError(f"space: '{space}' runs one team at a time; expected several for this pair.")
 
 
 def one_by_one(space, n, function, random):

@@ -66,7 +66,7 @@ def wheel(tmp_path_factory):
         shutil.copytree(ROOT / top, folder / "tree" / top, ignore=ignored)
     for name in TAKEN:
         shutil.copy(ROOT / name, folder / "tree")
-    build = [sys.executable, "-W", "ignore", "setup.py", "-q", "build", "--build-lib", str(folder / "site")]
+    build = [sys.executable, *f"-W ignore setup.py -q build --build-lib {folder}/site".split()]
     done = subprocess.run(build, cwd=folder / "tree", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return folder / "site"
@@ -122,7 +122,7 @@ def test_an_installed_package_times_its_methods_and_compares_nothing(wheel, tmp_
     assert done.returncode == 0 and done.stdout.count("portable.roofline.cases.") == 3, done.stderr
     for command in ("compare hawkes", "scoreboard", "validate", "report --all"):
         done = run(wheel, tmp_path, "-m", "portable", "roofline", *command.split(), "--space", "serial")
-        assert done.returncode == 2 and "wants a checkout of the project" in done.stderr.splitlines()[-1]
+        assert done.returncode == 2 and "needs a checkout of the project" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("command", [["-c", "import models"], ["-m", "models.hawkes", "--version"]])

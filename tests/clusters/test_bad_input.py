@@ -52,7 +52,7 @@ def test_workers_without_the_space(processes):
 
 
 def test_several_spaces_on_a_cluster(cluster_of):
-    with pytest.raises(InputError, match="the name of one space is wanted"):
+    with pytest.raises(InputError, match="expected the name of one space"):
         mixture.DirichletMixture(2, space=["serial", "serial"]).fit(jobs.points(), client=cluster_of(1))
 
 
@@ -63,15 +63,15 @@ def test_filters_that_stay_together(cluster_of):
     model = resampling.ready.linear_gaussian
     params = np.tile([0.9, 0.5, 0.7], (3, 1))
     for how, n, got in (
-        ({}, 5000, "method 'systematic' with 5000 particles take"),
-        ({"method": "stratified"}, 50, "method 'stratified' with 50 particles take"),
-        ({"in_place": True}, 50, "50 particles in place take"),
+        ({}, 5000, "method 'systematic' with 5000 particles run"),
+        ({"method": "stratified"}, 50, "method 'stratified' with 50 particles run"),
+        ({"in_place": True}, 50, "50 particles in place run"),
     ):
-        with pytest.raises(InputError, match=f"client: filters of .*{got} a launch for all"):
+        with pytest.raises(InputError, match=f"client: filters of .*{got} in one launch"):
             model.filter(**how).log_likelihood(jobs.observed(), n, params=params, client=cluster_of(1))
-        with pytest.raises(InputError, match=f"space: filters of .*{got} a launch for all"):
+        with pytest.raises(InputError, match=f"space: filters of .*{got} in one launch"):
             model.filter(space=["serial", "serial"], **how).run(jobs.observed(), n, params=params)
-    with pytest.raises(InputError, match="the name of one space is wanted"):
+    with pytest.raises(InputError, match="expected the name of one space"):
         resampling.sample_pmmh(
             model,
             jobs.observed(),
@@ -254,7 +254,7 @@ def test_a_worker_that_is_paused_for_want_of_memory(monkeypatch):
         (worker,) = client.scheduler_info(n_workers=-1)["workers"]
         while client.scheduler_info(n_workers=-1)["workers"][worker]["status"] != "paused":
             time.sleep(0.05)
-        with pytest.raises(ClusterError, match="paused worker .* nearly all of the memory .*memory_limit="):
+        with pytest.raises(ClusterError, match="paused worker .*memory is nearly full.*memory_limit="):
             sharding.Shards(Doubled, [np.ones(2)], client=client).map("doubled")
 
 

@@ -28,13 +28,7 @@ def run(space, steps=range(1, 100), options=(), environment=()):
     files = [str(f) for f in sorted(folder.glob("test_step*.py")) if int(f.name[9:11]) in steps]
     command = [
         sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:benchmark",
+        *"-m pytest -q -p no:cacheprovider -p no:benchmark".split(),
         *options,
         *files,
     ]

@@ -131,7 +131,7 @@ def test_wrong_folders(tmp_path):
     with pytest.raises(InputError, match="the folder '.*absent' does not exist"):
         opened(tmp_path / "absent" / "run")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="'.*file' is a file; the name of a folder is wanted"):
+    with pytest.raises(InputError, match="'.*file' is a file; expected the name of a folder"):
         opened(tmp_path / "file")
     with pytest.raises(InputError, match="holds 'file', which is not of a checkpoint"):
         opened(tmp_path)
@@ -234,7 +234,7 @@ def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
         "pipe": lambda: os.mkfifo(lock),
         "folder": lock.mkdir,
     }[kind]()
-    words = "lock' cannot be written" if kind == "folder" else "lock' is a link, or no ordinary file"
+    words = "lock' cannot be written" if kind == "folder" else "lock' must be an ordinary file"
     with pytest.raises((InputError, StorageError), match=words):
         opened(kept)
     assert thesis.read_text() == "precious" and not (tmp_path / "new.txt").exists()

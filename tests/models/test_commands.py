@@ -79,13 +79,15 @@ def test_an_option_means_the_same_everywhere(option):
         assert len(words) == 1, words
 
 
-def test_every_option_says_what_it_is(monkeypatch):
-    """It also fits a line of 80 columns, in the usage and in the help."""
+def test_every_command_says_what_it_takes(monkeypatch):
+    """Each option has a help, usage and help fit 80 columns, and all but `roofline measured`, whose page is
+    made of JSON files, have --quiet and --json."""
     monkeypatch.setenv("COLUMNS", "80")
     for name, one in PARSERS.items():
         assert max(map(len, one.format_help().splitlines())) <= 80, name
-        silent = [a.option_strings for a in one._actions if a.option_strings and not a.help]
-        assert {options[0] for options in silent} <= {"--figures", "--places", "--seed"}, name
+        helps = {a.option_strings[0]: a.help for a in one._actions if a.option_strings}
+        assert {flag for flag, told in helps.items() if not told} <= {"--figures", "--places", "--seed"}, name
+        assert helps.keys() >= {"--quiet", "--json"} or name == "roofline measured", name
 
 
 def test_no_old_name_is_a_parameter():
@@ -107,21 +109,21 @@ REFUSED = {
     "mixture": "predict FILE FILE --labels none",
 }
 # families, and files of theirs: the name, and columns, arrays or keys
-FILES = """hawkes times.csv x_km t_hours
+FILES = """hawkes times.csv t_hours type
 hawkes events.csv t x y type
-hawkes parents.csv child parent probability
-hawkes params.json mu0 tau_x theta
-hawkes fit.json params units table
+hawkes parents.csv child parent
+hawkes params.json mu0 theta
+hawkes fit.json params units
 tmap runs.csv run gap
 tmap runs.npz values lengths
-tmap model.json alpha orders rates
+tmap model.json alpha orders
 edm rho.npy rho
-edm pairs.csv library target rho p q
-edm predicted.csv time observed predicted
+edm pairs.csv library target rho q
+edm predicted.csv observed predicted
 edm saved.npz
 resampling study.json schema cells
 mixture cells.npz X channels
-mixture components.csv component population weight
+mixture components.csv component population
 mixture shares.csv sample cells
 mixture cells.fcs FCS"""
 
@@ -142,16 +144,16 @@ def make_file(path, *names):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_file_of_another_family_says_whose_it_looks_like(family, tmp_path, capsys, monkeypatch):
+def test_a_file_of_another_family_says_whose_it_looks_like(family, tmp_path, told, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for whose, path, *names in map(str.split, FILES.splitlines()):
         make_file(path, *names)
         refuse(family, path)
-        told = f"{family}: warning: '{path}' looks like a file of 'portable {whose}'"
-        assert (told in capsys.readouterr().err) == (whose != family), path
+        words = f"{family}: warning: '{path}' looks like a file of 'portable {whose}'"
+        assert (words in told.err) == (whose != family), path
     make_file("cells.csv", "CD3", "CD4", "t", "x", "y")
     refuse(family, "cells.csv")
-    assert "looks like" not in capsys.readouterr().err
+    assert "looks like" not in told.err
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -255,39 +257,31 @@ def test_numbers_as_json(tmp_path):
     assert command.run("name", made, ["--json", str(tmp_path / "none" / "a.json")]) == 2
 
 
-def test_every_command_can_be_quiet_and_write_json(tmp_path, capsys):
-    """Commands of roofline have both except `measured`, whose page is made of JSON files."""
-    for name, one in PARSERS.items():
-        flags = {flag for action in one._actions for flag in action.option_strings}
-        assert {"--quiet", "--json"} <= flags or name == "roofline measured", name
-
-
 @pytest.mark.parametrize(
     "line",
     [
-        "hawkes simulate --out FOLDER/events.csv --immigrants 20 --horizon-h 100",
-        "tmap describe FOLDER/runs.csv --space serial",
-        "edm simplex FOLDER/table.csv --columns x -E 2 --out FOLDER/predicted.csv --space serial",
+        "hawkes simulate --out events.csv --immigrants 20 --horizon-h 100",
+        "tmap fit runs.csv --orders 1,1,2 --errors --space serial",
+        "edm simplex table.csv --columns x -E 2 --out predicted.csv --space serial",
     ],
 )
-def test_a_run_names_its_files_and_keeps_its_numbers(line, tmp_path, capsys):
+def test_a_run_names_its_files_and_keeps_its_numbers(line, tmp_path, capsys, monkeypatch):
+    """Its tables fit 80 columns."""
+    monkeypatch.chdir(tmp_path)
     random = default_rng(1)
     runs = np.column_stack([np.repeat(np.arange(40), 3), random.exponential(2.0, 120)])
-    for name, header, rows in (("runs", "run,gap", runs), ("table", "x", random.random((60, 1)))):
-        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=header, comments="")
-    family, *rest = line.replace("FOLDER", str(tmp_path)).split()
-    numbers = tmp_path / "numbers.json"
-    main = importlib.import_module(f"portable.models.{family}.__main__").main
-    assert main([*rest, "--json", str(numbers)]) == 0
-    (told,) = [text for text in capsys.readouterr().out.splitlines() if text.startswith("wrote ")]
-    document = json.loads(numbers.read_text())
-    assert (
-        document["exit_code"] == 0
-        and len(document) > 2
-        and all(Path(file).exists() for file in document["files"])
-    )
-    assert told == f"wrote {', '.join([*document['files'], str(numbers)])}"
-    assert main([*rest, "--quiet"]) == 0 and capsys.readouterr().out == ""
+    for name, header, rows in (("runs.csv", "run,gap", runs), ("table.csv", "x", random.random((60, 1)))):
+        np.savetxt(name, rows, delimiter=",", header=header, comments="")
+    assert portable_(*line.split()) == 0
+    *lines, told = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+    assert (told == "wrote no file; --out FILE does") == ("--out" not in line)
+    assert portable_(*line.split(), "--json", "numbers.json") == 0
+    document = json.loads(Path("numbers.json").read_text())
+    assert len(document) > 2 and all(map(os.path.exists, document["files"]))
+    told = f"wrote {', '.join([*document['files'], 'numbers.json'])}"
+    assert capsys.readouterr().out.endswith(f"{told}\n")
+    assert portable_(*line.split(), "--quiet") == 0 and not capsys.readouterr().out
 
 
 def shown():
@@ -342,14 +336,14 @@ def run(words, more=()):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Make an empty folder to work in, which is also that of the data of pages."""
+    for module in "arviz_stats h5netcdf scipy matplotlib pandas flowutils pyarrow".split():
+        pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PORTABLE_DATA", str(tmp_path))
     return tmp_path
 
 
 def test_commands_of_the_page_of_hawkes_run(folder, capsys):
-    for module in ("arviz_stats", "h5netcdf", "scipy", "matplotlib"):
-        pytest.importorskip(module)
     truth = hawkes.Parameters(1.0, 1.6, 336.0, 0.4, 5.0, 0.05)
     made = hawkes.simulate(truth, n_immigrants=50, horizon_h=1000.0, seed=1)
     with open("EVENTS.csv", "w") as file:
@@ -378,8 +372,6 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
 
 
 def test_commands_of_the_page_of_edm_run(folder, capsys):
-    for module in ("pandas", "matplotlib"):
-        pytest.importorskip(module)
     (folder / "edm").mkdir()
     random = default_rng(1)
     x = [0.3]
@@ -396,8 +388,6 @@ def test_commands_of_the_page_of_edm_run(folder, capsys):
 
 @WHOLE
 def test_commands_of_the_page_of_tmap_run(folder, capsys):
-    for module in ("pandas", "matplotlib"):
-        pytest.importorskip(module)
     (folder / "tmap").mkdir()
     random = default_rng(1)
     for name in ("cdnow_interpurchase_days", "nasa_http_19950801_sessions"):
@@ -414,8 +404,6 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
 
 @WHOLE
 def test_commands_of_the_page_of_cytometry_run(folder, capsys):
-    for module in ("flowutils", "pyarrow", "pandas", "matplotlib"):
-        pytest.importorskip(module)
     options = {"n_populations": 3, "n_markers": 6, "n_rare": 1, "rare": 0.05}
     for seed, name in enumerate(("donor1", "donor2", "DONOR", "NEW")):
         (sample,), _ = cytometry.simulate(n_cells=400, seed=5, **options)
@@ -451,18 +439,8 @@ def test_one_command_leads_to_all(capsys):
 
 
 @pytest.mark.parametrize("command", PARSERS)
-def test_a_misspelt_command_names_the_nearest(command, capsys):
+def test_a_misspelt_command_names_the_nearest(command, told):
     family, word = command.removeprefix("models.").split()
     with pytest.raises(SystemExit) as end:
         portable_(family, word[:-1])
-    assert end.value.code == 2 and f"did you mean '{word}'?" in capsys.readouterr().err
-
-
-def test_a_table_fits_80_columns(tmp_path, capsys):
-    """A run that writes no file names the option that writes one."""
-    table = tmp_path / "runs.csv"
-    table.write_text("run,gap\n" + "".join(f"{k},{0.5 + k % 3}\n{k},1.0\n" for k in range(9)))
-    assert portable_("tmap", "fit", str(table), "--orders", "1,1,2", "--errors", "--space", "serial") == 0
-    *lines, last = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
-    assert last == "wrote no file; --out FILE does"
+    assert end.value.code == 2 and f"did you mean '{word}'?" in told.err

@@ -153,7 +153,7 @@ def test_chunks_of_another_dtype(X):
         fit(masked)
     with pytest.raises(DTypeError, match="X: rows 0 to .* are of type list"):
         fit(Users(X, lambda rows: rows.tolist()))
-    with pytest.raises(ShapeError, match=r"X: rows 0 to .* have shape .*; .* is wanted"):
+    with pytest.raises(ShapeError, match=r"X: rows 0 to .* have shape .*; expected .*"):
         fit(Users(X, lambda rows: rows[:-1]))
 
 
@@ -225,7 +225,7 @@ def test_files_that_are_gone_or_others(X, tmp_path):
     array = in_zarr(X, tmp_path)
     sent = pickle.dumps(mapped.rows_of(mapped.opened(array, "X"), 0, 10))
     (tmp_path / "points.zarr").rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="points.zarr', where no array can be read here"):
+    with pytest.raises(InputError, match="points.zarr', which cannot be read here"):
         mapped.read(pickle.loads(sent))  # a missing chunk would be zeros
     in_zarr(X[:50], tmp_path)
     with pytest.raises(InputError, match="points.zarr', which is another array here"):
@@ -297,7 +297,7 @@ def test_gaps_in_a_parquet_file(tmp_path):
     with pytest.raises(FiniteError, match="is nan"):
         tmap.read(path)
     frame.assign(gap=["1", "2", "3", "four"]).to_parquet(path)
-    with pytest.raises(DTypeError, match="column 'gap', row 4 is 'four'; a number is wanted, or NA"):
+    with pytest.raises(DTypeError, match="column 'gap', row 4 is 'four'; expected a number, or NA"):
         tmap.read(path)
     path.write_bytes(b"PAR1 and no more")
     with pytest.raises(InputError, match="gaps.parquet' cannot be read"):

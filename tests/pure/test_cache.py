@@ -176,7 +176,7 @@ def test_the_command_tells_hits_and_misses_of_a_program(folder):
     (folder / "kernels_of_many.py").write_text(KERNELS)
     (folder / "program.py").write_text(PROGRAM.format(folder=str(folder)))
     for hits, misses in ((0, 2), (2, 0)):  # the kernel, and its caller that sets the arithmetic's state
-        command = [sys.executable, "-m", "portable", "cache", str(folder / "program.py")]
+        command = [sys.executable, *f"-m portable cache {folder}/program.py".split()]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
         assert (out[out.index("hits") + 2], out[out.index("misses") + 2]) == (str(hits), str(misses))
 

@@ -59,7 +59,7 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
         "windowed, background recomputed",
         "windowed, background kept",
     ]
-    options = ["--space", space, "--out", str(page), "--json", str(numbers)]
+    options = ["--space", space, *f"--out {page} --json {numbers}".split()]
     if space == "checked":  # where an event costs a hundred times as much
         methods, options = methods[-2:], [*options, "--only", "windowed"]
     assert cli.main(["report", "--quick", *options]) == 0
@@ -280,7 +280,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
     for name in [name for name in sys.modules if name.startswith("portable.roofline.peers.")]:
         monkeypatch.delitem(sys.modules, name)
     numbers = tmp_path / "launch.json"
-    assert cli.main(["compare", "launch", "--space", space, "--rounds", "3", "--json", str(numbers)]) == 0
+    assert cli.main(["compare", "launch", "--space", space, *f"--rounds 3 --json {numbers}".split()]) == 0
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert "none here" in out and "not here: " in out
     assert document["case"] == "launch" and document["schema_version"] == 1
@@ -312,10 +312,7 @@ ALONE = ("edm_brains", "edm_test")  # no peers: their own time is measured
 @pytest.mark.parametrize("name", ALONE)
 def test_what_has_no_peer_is_timed_alone(name, tmp_path):
     numbers = tmp_path / "compare.json"
-    assert (
-        cli.main(["compare", name, "--quick", "--space", "serial", "--rounds", "3", "--json", str(numbers)])
-        == 0
-    )
+    assert cli.main(["compare", name, *f"--quick --space serial --rounds 3 --json {numbers}".split()]) == 0
     for duel in json.loads(numbers.read_text())["duels"]:
         assert duel["alone_seconds"]["median"] > 0 and not duel["rows"]
 
@@ -329,7 +326,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
         pytest.skip("no C compiler here")
     numbers, space = tmp_path / "compare.json", "threads:2" if name in OF_THREADS else "serial"
     assert (
-        cli.main(["compare", name, "--quick", "--space", space, "--rounds", "3", "--json", str(numbers)]) == 0
+        cli.main(["compare", name, "--quick", "--space", space, *f"--rounds 3 --json {numbers}".split()]) == 0
     )
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
     assert document["duels"] and all(title in out for title in titles)
@@ -344,7 +341,7 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
 
 def test_scaling_wants_threads(capsys):
     assert cli.main("compare scaling --quick --space serial".split()) == 2
-    assert "wants two threads or more, got --space serial of 1" in capsys.readouterr().err
+    assert "needs two threads or more, got --space serial of 1" in capsys.readouterr().err
 
 
 def test_the_serial_share_of_a_call():

@@ -21,7 +21,7 @@ def test_rows_are_compared_timed_and_recorded(tmp_path, capsys):
     pytest.importorskip("numba")
     if shutil.which("gcc") is None:
         pytest.skip("no C compiler here")
-    told = ["--only", FORMS, "--record", "--records", str(tmp_path), "--commit", "abc"]
+    told = ["--only", FORMS, *f"--record --records {tmp_path} --commit abc".split()]
     assert cli.main([*QUICK, *told, "--json", str(tmp_path / "rows.txt")]) == 0
     rows = json.loads((tmp_path / "rows.txt").read_text())["kernels"]
     assert {(r["name"], r["peer"][0]) for r in rows} == {

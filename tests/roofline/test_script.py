@@ -41,7 +41,7 @@ def report(tmp_path):
     def made(text, *arguments, space="serial"):
         program, numbers = tmp_path / "program.py", tmp_path / "report.json"
         program.write_text(text)
-        options = ["--space", space, "--out", str(tmp_path / "page.html"), "--json", str(numbers)]
+        options = ["--space", space, *f"--out {tmp_path}/page.html --json {numbers}".split()]
         code = cli.main(["report", *options, str(program), *arguments])
         (part,) = json.loads(numbers.read_text())["parts"]
         return code, part

@@ -80,13 +80,13 @@ def test_a_policy_is_an_expression(report):
     [
         ("nothing", [], "has no kernel 'nothing'; it has: axpy, dot, rows."),
         ("axpy", [], "Write: [NAME=VALUES ...] POLICY A X Y"),
-        ("axpy", ["10", "2.0"], "1 arguments behind the policy; 3 are wanted"),
+        ("axpy", ["10", "2.0"], "1 arguments behind the policy; expected 3"),
         (
             "axpy",
             ["10", "2.0", "np.one(10)", "1"],
             "argument 'np.one(10)' cannot be evaluated: AttributeError",
         ),
-        ("axpy", "n=few n 2.0 1 1".split(), "n is 'few'; numbers are wanted"),
+        ("axpy", "n=few n 2.0 1 1".split(), "n is 'few'; expected numbers"),
         ("axpy", ["'ten'", "2.0", "1", "1"], "policy: 'ten' is none"),
     ],
 )

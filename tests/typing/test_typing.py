@@ -91,11 +91,7 @@ def pyright(folder, *files):
     )
     command = [
         sys.executable,
-        "-m",
-        "pyright",
-        "-p",
-        str(folder),
-        "--pythonpath",
+        *f"-m pyright -p {folder} --pythonpath".split(),
         sys.executable,
         *map(str, files),
     ]

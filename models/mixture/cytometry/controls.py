@@ -61,7 +61,7 @@ def spillover_of(
     samples = list(controls.values() if isinstance(controls, Mapping) else controls)
     detectors = list(controls) if isinstance(controls, Mapping) else [None] * len(samples)
     if not samples:
-        raise InputError("controls is empty; a single stain for each dye is wanted")
+        raise InputError("controls is empty; expected a single stain for each dye")
     first = samples[0]
     colours = [first.channels[place] for place in colours_of(first.channels)]
     for sample in filter(None, (*samples, unstained)):
@@ -95,7 +95,7 @@ def _check_same(sample, first, colours):
     if odd:
         raise InputError(
             f"controls: {sample.name} has the colours {', '.join(own)}, {first.name} {', '.join(colours)}: "
-            f"only one has {odd[0]}. Single stains of one panel are wanted"
+            f"only one has {odd[0]}. Expected single stains of one panel"
         )
 
 

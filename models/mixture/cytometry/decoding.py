@@ -57,7 +57,7 @@ def _significance(text):
     order = [int(digit) - 1 for digit in re.findall("[1-9]", text)]
     listed = re.fullmatch(r"\s*[1-9](\s*,\s*[1-9])*\s*", text)
     if not listed or len(order) not in (1, 2, 4, 8) or sorted(order) != list(range(len(order))):
-        raise InputError(f"$BYTEORD is '{text}'; an order of bytes such as 1,2,3,4 is wanted")
+        raise InputError(f"$BYTEORD is '{text}'; expected an order of bytes such as 1,2,3,4")
     return order
 
 

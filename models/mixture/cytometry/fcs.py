@@ -102,7 +102,7 @@ def _header_and_text(words, n_bytes):
     every = "".join([*words, *words.values()])
     delimiter = next((own for own in _DELIMITERS if own not in every), None)
     if delimiter is None:
-        raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; one is wanted as a delimiter")
+        raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; expected one as a delimiter")
     begin = last = 0
     for _ in range(2):  # the offsets, padded to their largest width, are part of the text
         own = {"$BEGINDATA": f"{begin:015d}", "$ENDDATA": f"{last:015d}"} | words
@@ -176,7 +176,7 @@ def _events(parts, channels):
     gains[is_time] = 1.0  # some programs write $TIMESTEP as the gain of time
     if (gains < 0.0).any():
         at = int(np.argmin(gains)) + 1
-        raise InputError(f"$P{at}G is {gains[at - 1]:g}; a positive number is wanted")
+        raise InputError(f"$P{at}G is {gains[at - 1]:g}; expected a positive number")
     ranges = np.array([parts.number(f"p{at}r", 0.0) for at in numbers])
     for at in numbers:
         if ranges[at - 1] <= 0.0 and not parts.word(f"p{at}r"):
@@ -212,7 +212,7 @@ def _amplified(parts, at):
         return 0.0, 0.0
     words = text.split(",")
     if len(words) != 2:
-        raise InputError(f"$P{at}E is '{text[:40]}'; two numbers are wanted, 0,0 for a linear channel")
+        raise InputError(f"$P{at}E is '{text[:40]}'; expected two numbers, 0,0 for a linear channel")
     decades, least = (number(word, f"$P{at}E") for word in words)
     if decades < 0.0 or least < 0.0:
         raise InputError(f"$P{at}E is '{text[:40]}'; decades and their least value are positive, or 0,0")
@@ -242,7 +242,7 @@ def _linear(parts, at, column, most, scale):
     if scale[0] == 0.0:
         return column
     if most <= 1.0:
-        raise InputError(f"$P{at}R is missing or {most:g}, but $P{at}E is logarithmic; a range is wanted")
+        raise InputError(f"$P{at}R is missing or {most:g}, but $P{at}E is logarithmic; expected a range")
     if most != 2.0**n_bits:
         parts.notes.append(f"$P{at}E is logarithmic, with a range $P{at}R of {most:g}, no power of two")
     return _exponential(scale, column, most)
@@ -282,7 +282,7 @@ def _spillover(parts, channels):
     if others:
         parts.notes.append(
             f"{', '.join(map(str.upper, others[:4]))} may be a matrix of compensation, of a kind that is not "
-            "used; give it by compensation=, if it is wanted"
+            "used; compensation= takes it"
         )
     try:
         return parse_spillover(said[0], channels) if said else None

@@ -48,7 +48,7 @@ def check_pairs(panel, pairs):
     found = []
     for pair in pairs or ():
         if len(pair) != 2:
-            raise InputError(f"pairs holds {list(pair)!r}; two channels are wanted")
+            raise InputError(f"pairs holds {list(pair)!r}; expected two channels")
         every = [*panel.names, *panel.channels]
         for name in pair:
             if name not in every:

@@ -70,10 +70,10 @@ def _of_arrays(path):
     data = read_npz(path, lambda names: {"X", "channels", "markers"}.intersection(names))
     if "X" not in data or "channels" not in data:
         raise InputError(
-            f"'{path}' holds {', '.join(sorted(data)) or 'nothing'}; 'X' and 'channels' are wanted"
+            f"'{path}' holds {', '.join(sorted(data)) or 'nothing'}; expected 'X' and 'channels'"
         )
     if data["X"].dtype.kind not in "fiu":
-        raise InputError(f"'{path}': X has dtype {data['X'].dtype}; numbers are wanted")
+        raise InputError(f"'{path}': X has dtype {data['X'].dtype}; expected numbers")
     named = (np.ravel(data.get(name, [])) for name in ("channels", "markers"))
     return data["X"], *(tuple(printable(word).strip() for word in words) for words in named)
 
@@ -91,7 +91,7 @@ def _of_table(path):
     channels = tuple(map(printable, columns))
     if not all(channels):
         raise InputError(
-            f"'{path}', cell {channels.index('') + 1} of the header is empty; names of channels are wanted"
+            f"'{path}', cell {channels.index('') + 1} of the header is empty; expected names of channels"
         )
     return _stacked(columns, path), channels, ()
 

@@ -126,7 +126,7 @@ class Labels(Result):
         """
         kind = Path(path).suffix.lower().lstrip(".")
         if kind not in FORMATS:
-            raise InputError(f"path is '{path}'; an ending of {', '.join(FORMATS)} is wanted")
+            raise InputError(f"path is '{path}'; expected an ending of {', '.join(FORMATS)}")
         columns = self.columns()
         named = columns | {"name": np.array([*self.names, ""], object)[self.population]}
         if kind == "fcs":
@@ -153,7 +153,7 @@ class Labels(Result):
         anndata, pandas = (need(name, "anndata", "AnnData objects") for name in ("anndata", "pandas"))
         self._check_sample(sample, "h5ad")
         if panel is None:
-            raise InputError("panel is None; an AnnData object wants the panel of the populations")
+            raise InputError("panel is None; expected the panel of the populations for an AnnData object")
         points, good = panel.points(sample)
         points[~good] = np.nan
         obs = pandas.DataFrame(replace(self, probabilities=None).columns())
@@ -169,7 +169,7 @@ class Labels(Result):
 
     def _check_sample(self, sample, kind):
         if sample is None:
-            raise InputError(f"sample is None; .{kind} wants the sample that was labelled")
+            raise InputError(f"sample is None; expected the sample that was labelled for .{kind}")
         if sample.n_cells != len(self.population):
             raise ShapeError(
                 f"sample '{sample.name}' has {sample.n_cells} cells, but {self.n_cells} of '{self.sample}' "

@@ -228,8 +228,8 @@ class Panel:
             limit = sample.limits[worst] if self.saturation is None else self.saturation
             raise InputError(
                 f"{sample.name}: {shares[worst]:.0%} of the cells reach {limit:g} in"
-                f" {sample.channels[worst]}, and would be left out as saturated; say by saturation= what the"
-                " detectors give at most"
+                f" {sample.channels[worst]}, and would be left out as saturated; give"
+                " saturation="
             )
 
     def _spillover(self, sample):
@@ -256,10 +256,10 @@ def _logicle_scales():
 
 def _check_samples(samples):
     if not samples:
-        raise InputError("samples is empty; at least one is wanted")
+        raise InputError("samples is empty; expected at least one")
     for sample in samples:
         if not isinstance(sample, Sample):
-            raise DTypeError(f"samples holds a {type(sample).__name__}; cytometry.Sample is wanted")
+            raise DTypeError(f"samples holds a {type(sample).__name__}; expected cytometry.Sample")
 
 
 def _places(sample, channels):
@@ -270,14 +270,13 @@ def _places(sample, channels):
     unusual = unusual_of(sample.channels)
     if unusual:
         warnings.warn(
-            f"{sample.name}: {', '.join(unusual)} are left out as no colours; say by channels= what "
-            "is wanted",
+            f"{sample.name}: {', '.join(unusual)} are left out as no colours; channels= takes them",
             stacklevel=4,
         )
     if not places:
         raise InputError(
-            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour. Name those "
-            "that are wanted"
+            f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour; expected some "
+            "by channels="
         )
     return places
 
@@ -321,7 +320,7 @@ def _compensation(compensation, samples):
         channels, matrix = compensation
     except (TypeError, ValueError) as error:
         raise DTypeError(
-            f"compensation is {compensation!r}; 'file', 'none' or channels with a matrix are wanted"
+            f"compensation is {compensation!r}; expected 'file', 'none' or channels with a matrix"
         ) from error
     return check_spillover("compensation", channels, matrix)
 

@@ -66,7 +66,7 @@ class Parts:
         if not text:
             return default
         if not re.fullmatch(r"\+?[0-9]{1,18}", text):
-            raise InputError(f"${key.upper()} is '{text[:40]}'; a whole number is wanted")
+            raise InputError(f"${key.upper()} is '{text[:40]}'; expected a whole number")
         return int(text)
 
     def wanted(self, key):
@@ -97,7 +97,7 @@ def number(text, name):
         found = float(text)
         if np.isfinite(found):
             return found
-    raise InputError(f"{name} is '{text[:40]}'; a number is wanted")
+    raise InputError(f"{name} is '{text[:40]}'; expected a number")
 
 
 @dataclass
@@ -151,7 +151,7 @@ class _DataSet:
             raise InputError("it does not begin with 'FCS'")
         version = head[3:6].decode("latin-1")
         if version not in VERSIONS:
-            raise InputError(f"its version is 'FCS{version}'; one of {', '.join(VERSIONS)} is wanted")
+            raise InputError(f"its version is 'FCS{version}'; expected one of {', '.join(VERSIONS)}")
         if len(head) < _HEADER:
             raise InputError(f"it ends after {len(head)} bytes, within its HEADER of {_HEADER}")
         self.old = version == "2.0"
@@ -281,7 +281,7 @@ def _keywords(own, begin, last, after, wanted=None):
     body, begin = body[lead:], begin + lead
     delimiter = body[:1]
     if not delimiter or delimiter.isalnum() or delimiter in b" $.,-+\0" or delimiter > b"\x7e":
-        raise InputError(f"TEXT begins with {delimiter!r} at byte {begin}; a delimiter is wanted")
+        raise InputError(f"TEXT begins with {delimiter!r} at byte {begin}; expected a delimiter")
     if wanted not in (None, delimiter):
         raise InputError(f"supplemental TEXT begins with {delimiter!r}, where the delimiter is {wanted!r}")
     body = (body[:-1] if last in after else body).rstrip(_BLANK.replace(delimiter, b""))

@@ -79,7 +79,7 @@ class Sample:
     def _numbers(self, name, n):
         value = np.asarray(getattr(self, name), np.float64)
         if value.shape != (n,):
-            raise ShapeError(f"{self.name}: {name} has shape {value.shape}; {(n,)} is wanted")
+            raise ShapeError(f"{self.name}: {name} has shape {value.shape}; expected {(n,)}")
         return value
 
     @property
@@ -131,7 +131,7 @@ def _check_names(sample, channels):
     own = next((own for own in channels if own not in new), None)
     if own is not None:
         raise InputError(
-            f"{sample}: {channels.count(own)} channels are called '{own}'; names that differ are wanted, "
+            f"{sample}: {channels.count(own)} channels are called '{own}'; expected names that differ, "
             f"such as '{own} {channels.index(own) + 1}'"
         )
 
@@ -155,8 +155,8 @@ def parse_spillover(text, channels):
         words = _with_commas(words, n, channels)
     if n < 1 or len(words) != wanted:
         raise InputError(
-            f"the spillover matrix '{text[:40]}' cannot be read: n, n names and n * n numbers with commas "
-            "between them are wanted"
+            f"the spillover matrix '{text[:40]}' cannot be read: expected n, n names and n * n numbers "
+            "with commas between them"
         )
     names = words[:n]
     if all(name.isdigit() and 1 <= int(name) <= len(channels) and name not in channels for name in names):

@@ -86,8 +86,8 @@ def _check_populations(n_populations, n_markers, n_rare, rare):
     check_count(n_populations, "n_populations", 1, 3 ** (n_markers - 1))
     if not 0 <= n_rare < n_populations or not 0.0 <= n_rare * rare < 1.0:
         raise InputError(
-            f"n_rare is {n_rare} and rare {rare}; fewer than n_populations ({n_populations}), whose shares "
-            "add up to less than 1, are wanted"
+            f"n_rare is {n_rare} and rare {rare}; expected fewer than n_populations ({n_populations}), "
+            "whose shares add up to less than 1"
         )
 
 

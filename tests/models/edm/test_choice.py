@@ -174,18 +174,18 @@ def test_views_of_a_table_have_its_names_and_dates(tmp_path):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda x: edm.embedding_delay(x, 40), "max_lag is 40; 1 to 39 is wanted"),
-        (lambda x: edm.embedding_delay(np.c_[x, x]), "series has 2 columns; one series is wanted"),
+        (lambda x: edm.embedding_delay(x, 40), "max_lag is 40; expected 1 to 39"),
+        (lambda x: edm.embedding_delay(np.c_[x, x]), "series has 2 columns; expected one series"),
         (
             lambda x: edm.embedding_delay(x, 25, segments=np.repeat([0, 1], 20)),
             "no two values lie 20 steps apart",
         ),
-        (lambda x: edm.false_neighbours(x, 2, ratio=0), "ratio is 0; more than 0.0 is wanted"),
+        (lambda x: edm.false_neighbours(x, 2, ratio=0), "ratio is 0; expected more than 0.0"),
         (lambda x: edm.false_neighbours(np.c_[x, x]), "library has 2 columns"),
-        (lambda x: edm.rolling_origin(x, 2, 40), "start is 40; 0 to 39 is wanted"),
+        (lambda x: edm.rolling_origin(x, 2, 40), "start is 40; expected 0 to 39"),
         (lambda x: edm.rolling_origin(x, 2, 1), "k is 3, but the library has"),
-        (lambda x: edm.multiview(np.c_[x, x[::-1]], 7), "E is 7; 1 to 6 is wanted"),
-        (lambda x: edm.multiview(np.c_[x, x[::-1]], 2, n_views=99), "n_views is 99; 1 to 9 is wanted"),
+        (lambda x: edm.multiview(np.c_[x, x[::-1]], 7), "E is 7; expected 1 to 6"),
+        (lambda x: edm.multiview(np.c_[x, x[::-1]], 2, n_views=99), "n_views is 99; expected 1 to 9"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(call, words):

@@ -120,14 +120,14 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, told):
             "table.txt",
             "a\n1\n",
             pk.InputError,
-            r"ends in '.txt'; .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5 is wanted",
+            r"ends in '.txt'; expected .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5",
         ),
         ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
         (
             "ragged.csv",
             "a,b\n1,2\n3\n",
             pk.ShapeError,
-            "line 3 has 1 cells, the header 2; as many are wanted",
+            "line 3 has 1 cells, the header 2; expected as many",
         ),
         ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
     ],
@@ -279,7 +279,7 @@ def test_what_cannot_be_written_is_refused_first(table, tmp_path, told, option, 
 def test_a_figure_has_a_known_kind_of_file(table, tmp_path, told):
     pytest.importorskip("matplotlib")
     assert main(["embed", str(table[0]), *f"--columns a --plot {tmp_path}/x.doc".split()]) == 2
-    assert "x.doc; a name that ends in one of" in told.err
+    assert "x.doc; expected a name that ends in one of" in told.err
 
 
 def test_the_textbook_example_names_the_driver(tmp_path, capsys):

@@ -136,7 +136,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
         pk.InputError,
-        match="max_surrogates is 5000; so many of a series of 200 times want memory_mb=12, got 5",
+        match="max_surrogates is 5000; so many of a series of 200 times must have memory_mb=12, got 5",
     ):
         edm.cross_map_test(x, 2, max_surrogates=5000, memory_mb=5, **keys)
 

@@ -219,10 +219,10 @@ TABLE = pandas.DataFrame({"site": NAMES, "x": X[:, 0]})
     [
         (
             lambda: edm.Segments(("a", "b"), ((0, 5), (4, 9))),
-            "begin of segment 'b', behind others, is 4; at least 5",
+            "begin of segment 'b', behind others, is 4; expected at least 5",
         ),
         (lambda: edm.Segments(("a", "a"), ((0, 5), (5, 9))), "'a' begins again at row 5"),
-        (lambda: edm.Segments(("a",), ((5, 5),)), "end of segment 'a' is 5; at least 6"),
+        (lambda: edm.Segments(("a",), ((5, 5),)), "end of segment 'a' is 5; expected at least 6"),
         (lambda: edm.Segments(("a", "b"), ((0, 5),)), "2 names and 1 windows"),
         (lambda: edm.Segments.of(["a", "b", "a"]), "'a' begins again at row 2"),
         (lambda: edm.Segments.of([1.0, np.nan]), r"segments\[1\] is missing"),
@@ -244,7 +244,7 @@ TABLE = pandas.DataFrame({"site": NAMES, "x": X[:, 0]})
             lambda: edm.simplex(X, 2, segments=edm.Segments(("a",), ((9, 30),)), lib=(0, 9)),
             "where no segment",
         ),
-        (lambda: edm.surrogates(X, 2, "seasonal", period=5, segments=NAMES), "period is 5; 2 to 3"),
+        (lambda: edm.surrogates(X, 2, "seasonal", period=5, segments=NAMES), "period is 5; expected 2 to 3"),
     ],
 )
 def test_bad_input(call, words):

@@ -253,7 +253,7 @@ def test_results_are_saved_and_loaded(tmp_path):
             assert_array_equal(
                 got, wanted.astype(str) if name == "periods" and field.name == "index" else wanted
             )
-    with pytest.raises(pk.InputError, match="holds edm.Neighbours; edm.SMap is wanted"):
+    with pytest.raises(pk.InputError, match="holds edm.Neighbours; expected edm.SMap"):
         edm.SMap.load(tmp_path / "knn")
     (tmp_path / "half").write_bytes((tmp_path / "knn").read_bytes()[:-200])
     with pytest.raises(pk.PortableError, match="half"):
@@ -346,7 +346,7 @@ def test_k_is_asked_for_everywhere(space):
     if space != "checked":
         tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", **keys)
         assert_allclose(tested.rho[0, 1], wanted, rtol=1e-9)
-    with pytest.raises(pk.InputError, match="k is 0; at least 1"):
+    with pytest.raises(pk.InputError, match="k is 0; expected at least 1"):
         edm.cross_map(x, 2, k=0)
 
 

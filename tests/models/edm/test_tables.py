@@ -46,7 +46,9 @@ def test_one_series_has_a_name():
 def test_names_twice_are_refused():
     table = pandas.DataFrame(X, columns=["a", "b", "b"])
     for columns in ("b", ["b"], ["a", "b"]):
-        with pytest.raises(pk.InputError, match="columns: there are 2 columns 'b'; names that differ"):
+        with pytest.raises(
+            pk.InputError, match="columns: there are 2 columns 'b'; expected names that differ"
+        ):
             simplex(table, 1, columns=columns, target="a")
     with pytest.raises(pk.InputError, match="target: there are 2 columns 'b'"):
         simplex(table, 1, columns="a", target="b")

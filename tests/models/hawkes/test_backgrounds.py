@@ -119,7 +119,7 @@ WRONG = [
     (
         lambda x, t: fit_background(x, t, "flat"),
         InputError,
-        "kind is 'flat'; wanted one of 'constant', 'piecewise', 'declustered'",
+        "kind is 'flat'; expected one of 'constant', 'piecewise', 'declustered'",
     ),
     (
         lambda x, t: fit_background(x, t, "constant", n_periods=3),
@@ -129,7 +129,7 @@ WRONG = [
     (
         lambda x, t: fit_background(x, t, box_km=((0.0, 1.0),)),
         ShapeError,
-        r"box_km has shape \(1, 2\); a pair low < high for each of 2",
+        r"box_km has shape \(1, 2\); expected a pair low < high for each of 2",
     ),
     (lambda x, t: fit_background(x, t, box_km=((50.0, 51.0),) * 2), InputError, "box_km holds no event"),
     (lambda x, t: fit_background(0 * x, t), InputError, "locations have no extent"),

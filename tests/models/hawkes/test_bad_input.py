@@ -23,26 +23,26 @@ def with_entry(array, index, value):
 
 
 PARAMETERS = [
-    ({"mu0": 0.0}, pk.errors.InputError, "mu0 is 0.0; a positive number"),
-    ({"theta": -0.1}, pk.errors.InputError, "theta is -0.1; a positive number"),
-    ({"omega": float("nan")}, pk.errors.FiniteError, "omega is nan; a finite number"),
-    ({"h": float("inf")}, pk.errors.FiniteError, "h is inf; a finite number"),
+    ({"mu0": 0.0}, pk.errors.InputError, "mu0 is 0.0; expected a positive number"),
+    ({"theta": -0.1}, pk.errors.InputError, "theta is -0.1; expected a positive number"),
+    ({"omega": float("nan")}, pk.errors.FiniteError, "omega is nan; expected a finite number"),
+    ({"h": float("inf")}, pk.errors.FiniteError, "h is inf; expected a finite number"),
     ({"tau_t": "14 days"}, pk.errors.DTypeError, "tau_t must be a number, got '14 days' of type str"),
     ({"tau_x": True}, pk.errors.DTypeError, "tau_x must be a number"),
     ({"h": None}, pk.errors.DTypeError, "h must be a number, got None"),
-    ({"h": 1e-200}, pk.errors.InputError, "h is 1e-200; 1e-15 to 1e15, in km and hours"),
-    ({"omega": 1e16}, pk.errors.InputError, "omega is 1e[+]16; 1e-15 to 1e15"),
+    ({"h": 1e-200}, pk.errors.InputError, "h is 1e-200; expected 1e-15 to 1e15, in km and hours"),
+    ({"omega": 1e16}, pk.errors.InputError, "omega is 1e[+]16; expected 1e-15 to 1e15"),
 ]
 
 EVENTS = [
     (X, T[:3], pk.errors.ShapeError, "locations has 4 rows, times has 3 entries"),
     (X[:, 0], T, pk.errors.ShapeError, r"locations has shape \(4,\).*reshape\(-1, 1\)"),
-    (np.zeros((4, 4)), T, pk.errors.ShapeError, "4 dimensions; 1, 2 or 3"),
-    (np.zeros((4, 0)), T, pk.errors.ShapeError, "0 dimensions; 1, 2 or 3"),
+    (np.zeros((4, 4)), T, pk.errors.ShapeError, "4 dimensions; expected 1, 2 or 3"),
+    (np.zeros((4, 0)), T, pk.errors.ShapeError, "0 dimensions; expected 1, 2 or 3"),
     (np.zeros((4, 2, 1)), T, pk.errors.ShapeError, r"locations has shape \(4, 2, 1\)"),
     (X, T[:, None], pk.errors.ShapeError, r"times has shape \(4, 1\)"),
     (X, 3.0, pk.errors.ShapeError, r"times has shape \(\)"),
-    (np.zeros((0, 2)), [], pk.errors.ShapeError, "times is empty; at least one event"),
+    (np.zeros((0, 2)), [], pk.errors.ShapeError, "times is empty; expected at least one event"),
     ([[0.0, 1.0], [2.0]], [0.0, 1.0], pk.errors.ShapeError, "locations is not a rectangular array"),
     (X, [0.0, 2.0, 1.0, 0.5], pk.errors.OrderError, r"times\[2\] = 1.0 follows times\[1\] = 2.0.*Sort"),
     (X, with_entry(T, 3, np.nan), pk.errors.FiniteError, r"times\[3\] is nan"),
@@ -58,15 +58,15 @@ OPTIONS = [
     (
         {"method": "window"},
         pk.errors.InputError,
-        "method is 'window'; wanted one of 'auto', 'all_pairs', 'windowed'",
+        "method is 'window'; expected one of 'auto', 'all_pairs', 'windowed'",
     ),
     ({"method": None}, pk.errors.InputError, "method is None"),
     (
         {"dtype": "float32"},
         pk.errors.InputError,
-        "dtype is 'float32'; wanted one of 'float64', 'mixed'",
+        "dtype is 'float32'; expected one of 'float64', 'mixed'",
     ),
-    ({"error_bound": 0.0}, pk.errors.InputError, "error_bound is 0.0; a positive number"),
+    ({"error_bound": 0.0}, pk.errors.InputError, "error_bound is 0.0; expected a positive number"),
     (
         {"error_bound": 1e-17},
         pk.errors.InputError,
@@ -77,15 +77,15 @@ OPTIONS = [
     ({"keep_background": None}, pk.errors.DTypeError, "keep_background must be True or False"),
     ({"horizon_h": 1.5}, pk.errors.InputError, "horizon_h is 1.5, before the last event at 2.0"),
     ({"horizon_h": np.inf}, pk.errors.FiniteError, "horizon_h is inf"),
-    ({"horizon_h": [3.0]}, pk.errors.ShapeError, r"horizon_h has shape \(1,\); one number"),
+    ({"horizon_h": [3.0]}, pk.errors.ShapeError, r"horizon_h has shape \(1,\); expected one number"),
     ({"space": "gpu"}, pk.errors.UnknownSpaceError, "space 'gpu' is unknown"),
     ({"space": 0}, pk.errors.UnknownSpaceError, "space must be a name or a Space"),
 ]
 
 SIMULATIONS = [
-    ({"n_immigrants": 0.0}, pk.errors.InputError, "n_immigrants is 0.0; a positive number"),
+    ({"n_immigrants": 0.0}, pk.errors.InputError, "n_immigrants is 0.0; expected a positive number"),
     ({"n_immigrants": 2e7}, pk.errors.InputError, "n_immigrants is 20000000.0, above max_events"),
-    ({"horizon_h": -1.0}, pk.errors.InputError, "horizon_h is -1.0; a positive number"),
+    ({"horizon_h": -1.0}, pk.errors.InputError, "horizon_h is -1.0; expected a positive number"),
     ({"box_km": (0.0, 1.0)}, pk.errors.ShapeError, r"box_km has shape \(2,\)"),
     ({"box_km": [(0.0, 1.0)] * 4}, pk.errors.ShapeError, r"box_km has shape \(4, 2\)"),
     ({"box_km": [(1.0, 1.0)]}, pk.errors.InputError, "pairs with low < high"),
@@ -151,7 +151,7 @@ def test_dates_want_the_function_that_reads_them(kind):
         dates = pytest.importorskip("pandas").Series(dates)
     elif kind != "numpy":
         dates = dates.tolist() if kind == "list" else dates.astype(str).tolist()
-    with pytest.raises(pk.DTypeError, match="times holds dates; hours are wanted: hawkes.read_catalogue"):
+    with pytest.raises(pk.DTypeError, match="times holds dates; expected hours: hawkes.read_catalogue"):
         hawkes.Likelihood(np.zeros((3, 2)), dates, space="serial")
 
 

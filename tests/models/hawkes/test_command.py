@@ -71,7 +71,7 @@ def test_fit(events_csv, tmp_path, by, capsys):
     # no event is cut off
     assert "events in 2 dimensions" in shown and "omega (1/h)" in shown and "…" not in shown
     if by == "metropolis":
-        assert found["units"]["1/omega"] == "h" and "at most 1.01 and at least 400 are wanted" in warned
+        assert found["units"]["1/omega"] == "h" and "expected at most 1.01 and at least 400" in warned
         assert (tmp_path / "posterior.nc").stat().st_size > 1000 and "<svg" in (
             tmp_path / "posterior.svg"
         ).read_text()[:2000]
@@ -235,7 +235,7 @@ def test_degrees_that_no_plane_shows(tmp_path):
     read_catalogue({"lon": [0.0, 70.0], "lat": [0.0, 0.0], "t_hours": [0.0, 1.0]}, lonlat=True, **options)
     with pytest.warns(UserWarning, match="columns lon, lat look like degrees, but are read as lengths"):
         read_catalogue(path, **options)
-    with pytest.raises(InputError, match="column 'lat', row 1 is -100.0; -90 to 90 degrees"):
+    with pytest.raises(InputError, match="column 'lat', row 1 is -100.0; expected -90 to 90 degrees"):
         read_catalogue(
             write(tmp_path / "b.csv", "38,-100,0", header="lon,lat,t_hours"), lonlat=True, **options
         )
@@ -243,7 +243,7 @@ def test_degrees_that_no_plane_shows(tmp_path):
 
 WRONG = [
     (["1,2,nan"], FiniteError, "column 't_hours', row 1 is nan"),
-    (["1,2,3", "1,x,4"], DTypeError, "column 'y_km', row 2 is 'x'; a number"),
+    (["1,2,3", "1,x,4"], DTypeError, "column 'y_km', row 2 is 'x'; expected a number"),
     (["1,2"], InputError, "line 2 has 2 cells, the header 3"),
     ([], InputError, "holds no events"),
 ]
@@ -271,7 +271,7 @@ def test_files_that_are_none(tmp_path, told):
     (tmp_path / "params.json").write_text("[]")
     csv_file = write(tmp_path / "c.csv", "1,2,3", "1,3,4")
     assert main(f"residuals {csv_file} --params {tmp_path}/params.json --out {tmp_path}".split()) == 2
-    assert "is no JSON object of mu0" in told.err
+    assert "must be a JSON object of mu0" in told.err
     assert main(f"residuals {csv_file} --params {tmp_path}/none.json --out {tmp_path}".split()) == 2
     assert "none.json' cannot be read: No such file" in told.err
     assert main(f"fit {csv_file} --horizon-h 0.5 --out {tmp_path}".split()) == 2
@@ -295,7 +295,7 @@ def test_warnings_with_evidence(tmp_path):
         (
             lambda: figures.probability_map(np.zeros((3, 2)), [0.5]),
             ShapeError,
-            "probabilities has 1 entries, locations 3; one per event",
+            "probabilities has 1 entries, locations 3; expected one per event",
         ),
         (
             lambda: figures.probabilities_in_time([1.0, 2.0], [0.5]),

@@ -265,11 +265,11 @@ def test_wide_maps_in_mixed_precision(space):
 
 
 WRONG = [
-    (lambda: compose("power"), InputError, "decay is 'power'; wanted one of 'exponential', 'omori'"),
+    (lambda: compose("power"), InputError, "decay is 'power'; expected 'exponential', 'omori'"),
     (
         lambda: compose(2.5),
         InputError,
-        "decay is 2.5; wanted .*, a number of exponentials, or a hawkes.Decay",
+        "decay is 2.5; expected .*, a number of exponentials, or a hawkes.Decay",
     ),
     (lambda: compose(growth=True), InputError, "growth is True without marks"),
     (
@@ -283,12 +283,12 @@ WRONG = [
     (
         lambda: dataclasses.replace(params_of(KINDS["omori"]), p=1.0),
         InputError,
-        "p is 1.0; more than 1 is wanted",
+        "p is 1.0; expected more than 1",
     ),
     (
         lambda: LIKELIHOOD.log_likelihood(params_of(KINDS["etas"])),
         InputError,
-        "params want marks, but the Likelihood was made with",
+        "params must have marks, and the Likelihood was made with",
     ),
     (
         lambda: LIKELIHOOD.log_likelihood(params_of(compose("omori", within_h=1.0))),
@@ -313,7 +313,7 @@ WRONG = [
     (
         lambda: simulate(PARAMS, n_immigrants=9, horizon_h=9.0, marks=[1.0]),
         InputError,
-        "marks are given, but the triggering function",
+        "marks are given; the triggering function",
     ),
 ]
 LIKELIHOOD = Likelihood(*random_events(9, 2), space="serial")

@@ -186,7 +186,7 @@ def test_fit_finds_the_truth(space):
         assert abs(getattr(found.params, name) - getattr(truth, name)) < 4 * found.standard_errors[name]
         low, high = found.interval(name)
         assert low < getattr(found.params, name) < high
-    with pytest.raises(InputError, match="level is 95; a share between 0 and 1 is wanted: 0.95 for 95 %"):
+    with pytest.raises(InputError, match="level is 95; expected a share between 0 and 1: 0.95 for 95 %"):
         found.interval("theta", 95)
     # a Newton step from there gains below 1e-8
     assert np.abs(likelihood.log_gradient(found.params)[1]).max() < 1e-2
@@ -240,7 +240,7 @@ WRONG = [
     (
         {"priors": {"h": half_normal(1)}, "posterior": True},
         InputError,
-        "priors has 'h', which is no coordinate; wanted: mu0",
+        "priors has 'h', which is no coordinate; expected one of mu0",
     ),
     ({"priors": {"1/h": 3.0}, "posterior": True}, DTypeError, r"priors\['1/h'\] must be made by half_normal"),
     (

@@ -84,7 +84,7 @@ def test_notes():
         "tau_t is 1e+09 h, but times span over",
     ):
         assert words in said
-    assert "takes slow clusters for its own" in " ".join(
+    assert "includes slow clusters" in " ".join(
         notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4))
     )
     assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 0.1, 0.4), n_simulations=0)

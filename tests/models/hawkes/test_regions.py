@@ -12,7 +12,7 @@ from portable.models import hawkes
 from portable.models.hawkes import regions
 from portable.models.hawkes.__main__ import main
 
-pytest.importorskip("shapely", reason="polygons want shapely")
+pytest.importorskip("shapely", reason="polygons need shapely")
 
 ELL = [[0, 0], [0, 10], [5, 10], [5, 5], [10, 5], [10, 0]]
 CLOSED = [[*ring, ring[0]] for ring in (ELL, [[1, 1], [2, 1], [2, 2], [1, 2]])]
@@ -135,7 +135,7 @@ def test_wrong_calls():
     for error, words, wrong in (
         (InputError, r"not simple: Self-intersection at \(4.5 4.5\)", [[0, 0], [9, 9], [9, 0], [0, 9]]),
         (InputError, r"1 of 3 events lie outside, the first is number 1 at \(4, 4\)", small),
-        (InputError, "wanted", [[0, 0], [1, 1]]),
+        (InputError, "expected", [[0, 0], [1, 1]]),
         (ShapeError, "polygon has shape", [1.0, 2.0]),
         (InputError, "polygon is a Point", {"type": "Point", "coordinates": [0, 0]}),
         (InputError, "polygon is a LineString", "LINESTRING (0 0, 1 1)"),

@@ -248,7 +248,7 @@ def test_progress_tells_rates(small, told):
 WRONG = [
     ({"n_chains": 3}, InputError, "start holds 2 parameters for 3 chains"),
     ({"n_warmup": -1}, InputError, "n_warmup is -1; "),
-    ({"n_thin": 0}, InputError, "n_thin is 0; at least 1"),
+    ({"n_thin": 0}, InputError, "n_thin is 0; expected at least 1"),
     ({"seed": -1}, InputError, "seed is -1"),
     ({"start": 3}, DTypeError, "start must be Parameters or a sequence"),
     ({"priors": {"omega": uniform(5.0, 9.0)}}, InputError, "start: omega = 2 has no density under its prior"),

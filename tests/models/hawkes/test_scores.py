@@ -121,7 +121,11 @@ WRONG = [
         ShapeError,
         "locations has 2 entries",
     ),
-    (lambda: hawkes.information_gain([1.0, 2.0], [1.0, 2.0]), InputError, "ours has 2 events; at least 3"),
+    (
+        lambda: hawkes.information_gain([1.0, 2.0], [1.0, 2.0]),
+        InputError,
+        "ours has 2 events; expected at least 3",
+    ),
     (lambda: hawkes.information_gain([1.0] * 3, [1.0] * 4), ShapeError, "theirs has 4 entries for 3"),
     (
         lambda: hawkes.magnitudes([1.0, 2.0], completeness=5.0),

@@ -205,7 +205,7 @@ def test_few_events_say_nothing():
             lambda: hawkes.fit_background(places, times),  # noqa: B023
         )
         for call in calls:
-            with pytest.raises(InputError, match=f"the record has {n} event.*; at least 3 are wanted"):
+            with pytest.raises(InputError, match=f"the record has {n} event.*; expected at least 3"):
                 call()
     three = hawkes.fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
     assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
@@ -223,7 +223,7 @@ def test_events_in_time_alone():
     made = triggered(3, 300.0)
     again = hawkes.TemporalLikelihood(made.times, horizon_h=YEAR, space="threads").fit(n_simulations=0)
     assert again.p_value is None and again.interval("theta")[0] > 0.0
-    with pytest.raises(InputError, match="name is 'h'; wanted one of 'mu', 'theta', 'omega'"):
+    with pytest.raises(InputError, match="name is 'h'; expected one of 'mu', 'theta', 'omega'"):
         again.interval("h")
 
 

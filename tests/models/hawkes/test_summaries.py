@@ -94,7 +94,7 @@ def test_intensity(space):
     assert grid.shape == (1, 3, 2)
     one = intensity(likelihood, PARAMS, [[axes[0][2], axes[1][1]]], [times[4]])
     assert grid[0, 2, 1] == pytest.approx(one[0][0] + one[1][0])
-    with pytest.raises(ShapeError, match=r"locations has shape \(1, 3\); \(1, 2\) is wanted"):
+    with pytest.raises(ShapeError, match=r"locations has shape \(1, 3\); expected \(1, 2\)"):
         intensity(likelihood, PARAMS, [[1.0, 2.0, 3.0]], [1.0])
     with pytest.raises(InputError, match="axes holds 1 axes"):
         intensity_grid(likelihood, PARAMS, axes[:1], [1.0])
@@ -200,5 +200,5 @@ def test_wrong_calls():
         posterior_probabilities(likelihood, 1.0)
     with pytest.raises(DTypeError, match="parents must come from parent_probabilities"):
         cluster_sizes([1.0])
-    with pytest.raises(InputError, match="least is 0; more than 0.0 is wanted"):
+    with pytest.raises(InputError, match="least is 0; expected more than 0.0"):
         parent_probabilities(likelihood, PARAMS, least=0)

@@ -99,7 +99,7 @@ def test_wrong_calls():
         TemporalLikelihood([1.0, 2.0]).log_likelihood(1.0, 1.0, 0.0)
     with pytest.raises(InputError, match="times span no time"):
         TemporalLikelihood([1.0] * 3).fit()
-    with pytest.raises(InputError, match="the record has 2 events; at least 3 are wanted"):
+    with pytest.raises(InputError, match="the record has 2 events; expected at least 3"):
         TemporalLikelihood([1.0, 2.0]).fit()
-    with pytest.raises(DTypeError, match="times holds dates; hours are wanted"):
+    with pytest.raises(DTypeError, match="times holds dates; expected hours"):
         TemporalLikelihood(["2026-01-31T12:30", "2026-02-01T12:30"])

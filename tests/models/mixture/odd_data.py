@@ -140,17 +140,17 @@ def amplifiers():
     for text, word in (
         ("4;1", "two numbers"),
         ("-4,1", "positive"),
-        ("4,x", "a number is wanted"),
-        ("nan,1", "a number is wanted"),
+        ("4,x", "expected a number"),
+        ("nan,1", "expected a number"),
         ("4", "two numbers"),
     ):
         yield wrong(f"amplified {text}", with_log(text), word)
-    yield wrong("logarithmic without a range", with_log("4,1", "0"), "a range is wanted")
+    yield wrong("logarithmic without a range", with_log("4,1", "0"), "expected a range")
     for text, word in (
         ("-2", "positive"),
-        ("two", "a number is wanted"),
-        ("1e999", "a number is wanted"),
-        ("1,5", "a number is wanted"),
+        ("two", "expected a number"),
+        ("1e999", "expected a number"),
+        ("1,5", "expected a number"),
     ):
         yield wrong(f"gain {text}", FLOAT.but(words=(("$P2G", text),)), word)
     yield wrong("time step x", WHOLE.but(words=(("$TIMESTEP", "x"),)), "TIMESTEP is 'x'")

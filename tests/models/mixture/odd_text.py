@@ -21,7 +21,7 @@ def delimiters():
             markers=("", marker, "") if apart.isprintable() else None,
         )
     yield right("one at a value's end", FLOAT.but(words=(("$FIL", "/a/"), MATRIX)), spillover=True)
-    yield wrong("a letter as a delimiter", FLOAT.but(delimiter="Q", escape=False), "a delimiter is wanted")
+    yield wrong("a letter as a delimiter", FLOAT.but(delimiter="Q", escape=False), "expected a delimiter")
     yield wrong(
         "a word of two delimiters",
         FLOAT.but(delimiter="/", escape=False, words=(("$P3S", "CD/3"), MATRIX)),

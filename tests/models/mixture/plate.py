@@ -40,7 +40,7 @@ def command(paths, folder, kept):
     """Return the command for these files."""
     request = [sys.executable, "-m", "portable.models.mixture", "fit", *map(str, paths)]
     options = "--components 30 --cells-per-sample 250 --figures none --labels none --no-halves".split()
-    return [*request, *options, "--quiet", "--checkpoint", str(kept), "--out", str(folder)]
+    return [*request, *options, *f"--quiet --checkpoint {kept} --out {folder}".split()]
 
 
 def run(paths, folder, kept):

@@ -226,13 +226,13 @@ def test_labels_as_anndata(tmp_path):
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda labels: labels.write("x.txt"), "an ending of fcs, csv, parquet, h5ad is wanted"),
-        (lambda labels: labels.write("x.fcs"), "sample is None; .fcs wants the sample"),
+        (lambda labels: labels.write("x.txt"), "expected an ending of fcs, csv, parquet, h5ad"),
+        (lambda labels: labels.write("x.fcs"), "sample is None; expected the sample"),
         (
             lambda labels: labels.write("x.fcs", cytometry.Sample(raw_cells(), CHANNELS)),
             "has 300 cells, but 500 of 'simulated1' were labelled",
         ),
-        (lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3",)]), "two channels are wanted"),
+        (lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3",)]), "expected two channels"),
         (
             lambda labels: figures_of_cells.check_pairs(fitted().panel, [("CD3", "CD99")]),
             "pairs holds 'CD99'; the panel has CD3, CD4",
@@ -314,7 +314,7 @@ def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, told):
     assert (out / "biaxial.png").exists()
     np.savez(tmp_path / "bare.npz", X=new.X, channels=new.channels)
     for wrong, words in (
-        (["figures", *request, "--pairs", "CD3;CD8"], "two channels are wanted"),
+        (["figures", *request, "--pairs", "CD3;CD8"], "expected two channels"),
         (["predict", str(tmp_path / "bare.npz"), *request[1:]], "bare.npz' holds no result"),
         (["predict", request[0], str(tmp_path / "bare.npz"), *request[2:]], "bare has no spillover matrix"),
         (["merge", request[0], *f"{tmp_path}/bare.npz --out {tmp_path}".split()], "the file that is read"),

@@ -67,7 +67,7 @@ def test_what_sorters_and_programs_add_is_left_out_with_a_word():
     names = ("FSC-A", *UNUSUAL, "FITC-A", "Time")
     assert channels.unusual_of((*names, *COLOURS, *OTHERS, *SCATTER)) == UNUSUAL
     X = np.arange(len(names) * 40.0).reshape(40, -1) % 97
-    with pytest.warns(UserWarning, match="SORT, TLSW, .* are left out as no colours; say by channels="):
+    with pytest.warns(UserWarning, match="SORT, TLSW, .* are left out as no colours; channels= takes them"):
         assert cytometry.Panel.of([cytometry.Sample(X, names)]).names == ("FITC-A",)
     assert cytometry.Panel.of([cytometry.Sample(X, names)], channels=["SORT"]).names == ("SORT",)
 
@@ -274,7 +274,7 @@ def test_names_for_channels():
     [
         ("none.npz", None, "there is no file"),
         ("cells.txt", b"1", "ends in '.txt'"),
-        ("cells.csv", b"a,b\n1,2\nx,y\n", "column 'a', row 2 is 'x'; a number is wanted"),
+        ("cells.csv", b"a,b\n1,2\nx,y\n", "column 'a', row 2 is 'x'; expected a number"),
         ("short.csv", b"a,b,c\n1,2\n", "line 2 has 2 cells, the header 3"),
     ],
 )
@@ -317,5 +317,5 @@ def test_names_that_occur_twice_in_a_table(tmp_path):
     ):
         found = cytometry.read(tmp_path / "twice.csv")
     assert found.channels == ("FL1-A 1", "FSC-A", "FL1-A 3") and found.X[1].tolist() == [4, 5, 6]
-    with pytest.raises(pk.InputError, match="names that differ are wanted, such as 'A 1'"):
+    with pytest.raises(pk.InputError, match="expected names that differ, such as 'A 1'"):
         cytometry.Sample(np.zeros((1, 2)), ("A", "A"))

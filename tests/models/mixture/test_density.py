@@ -216,7 +216,7 @@ BAD = [
     ({"X": [["a", "b"]]}, pk.DTypeError, "X must hold real numbers"),
     ({"X": [[1.0], [1.0, 2.0]]}, pk.ShapeError, "X is not a rectangular array"),
     ({"means": np.zeros((1, 3))}, pk.InputError, "points of 2 coordinates"),
-    ({"precisions_cholesky": np.zeros((1, 2, 3))}, pk.ShapeError, r"\(1, 2, 2\) is wanted"),
+    ({"precisions_cholesky": np.zeros((1, 2, 3))}, pk.ShapeError, r"expected \(1, 2, 2\)"),
     ({"precisions_cholesky": -np.eye(2)[None]}, pk.InputError, "diagonal that is not positive"),
     ({"weights": [0.5]}, pk.InputError, "adds up to 0.5"),
     ({"weights": [0.5, 0.5]}, pk.ShapeError, r"weights has shape \(2,\)"),

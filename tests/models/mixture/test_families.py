@@ -75,7 +75,7 @@ def test_t_finds_clusters_with_tails_and_noise(tmp_path):
     again = TMixture.load(tmp_path / "t.npz")
     assert_array_equal(again.predict_proba(X), both.predict_proba(X))
     assert again.get_params()["noise"] is True
-    with pytest.raises(pk.InputError, match="holds mixture.TMixture; mixture.Selection is wanted"):
+    with pytest.raises(pk.InputError, match="holds mixture.TMixture; expected mixture.Selection"):
         mixture.Selection.load(tmp_path / "t.npz")
     drawn, own = found.sample(4000)
     assert abs(np.bincount(own) / 4000 - found.weights_).max() < 0.05
@@ -168,12 +168,12 @@ def test_components_of_one_point_are_named(make):
     [
         (lambda: TMixture(dof="all"), [[1.0], [2.0]], pk.InputError, "dof is 'all'"),
         (lambda: TMixture(2, dof=[1.0, 0.0]), [[1.0], [2.0]], pk.InputError, "positive numbers, one or 2"),
-        (lambda: TMixture(2), [[1.0], [2.0]], pk.ShapeError, "n_samples = 2; more points than 2"),
+        (lambda: TMixture(2), [[1.0], [2.0]], pk.ShapeError, "n_samples = 2; expected more points than 2"),
         (
             lambda: TMixture(2, means_init=[[0.0]]),
             [[1.0], [2.0], [4.0]],
             pk.ShapeError,
-            r"means_init has shape \(1, 1\); 2 rows",
+            r"means_init has shape \(1, 1\); expected 2 rows",
         ),
         (lambda: TMixture(), [[np.nan], [2.0]], pk.FiniteError, r"X\[0, 0\] is nan"),
         (lambda: TMixture(noise=1), [[1.0], [2.0]], pk.DTypeError, "noise must be True or False"),

@@ -315,7 +315,7 @@ def test_real_cells(space):
 
 X = default_rng(4).normal(size=(10, 2))
 BAD = [
-    ({"n_components": 0}, X, pk.InputError, "n_components is 0; at least 1"),
+    ({"n_components": 0}, X, pk.InputError, "n_components is 0; expected at least 1"),
     ({"n_components": 2.5}, X, pk.DTypeError, "n_components must be an integer"),
     ({"max_iter": 0}, X, pk.InputError, "max_iter is 0"),
     ({"tol": "small"}, X, pk.DTypeError, "tol must be a number"),
@@ -323,13 +323,13 @@ BAD = [
         {"init_params": "kmeans"},
         X,
         pk.InputError,
-        "init_params is 'kmeans'; wanted one of 'k-means[+][+]', 'random'",
+        "init_params is 'kmeans'; expected one of 'k-means[+][+]', 'random'",
     ),
     (
         {"covariance": "round"},
         X,
         pk.InputError,
-        "covariance is 'round'; wanted one of 'full', 'tied', 'diag', 'spherical'",
+        "covariance is 'round'; expected one of 'full', 'tied', 'diag', 'spherical'",
     ),
     (
         {"covariance": "diag", "covariances_init": np.zeros((2, 2))},
@@ -343,7 +343,7 @@ BAD = [
     ({}, X + 1j, pk.DTypeError, "Complex data not supported"),
     ({}, X.astype(object) * 1j, pk.DTypeError, "X must hold real numbers"),
     ({"prior": "flat"}, X, pk.DTypeError, "prior must be mixture.Prior, or None"),
-    ({"prior": Prior(mean=[0.0])}, X, pk.ShapeError, r"prior.mean has shape \(1,\); \(2,\) is wanted"),
+    ({"prior": Prior(mean=[0.0])}, X, pk.ShapeError, r"prior.mean has shape \(1,\); expected \(2,\)"),
     ({"prior": Prior(scale=-np.eye(2))}, X, pk.InputError, "prior.scale is not positive definite"),
     ({"prior": Prior(scale=[[1.0, 0.5], [0.0, 1.0]])}, X, pk.InputError, "prior.scale is not symmetric"),
     ({"prior": Prior(dof=0.5)}, X, pk.InputError, "prior.dof is 0.5"),
@@ -352,7 +352,7 @@ BAD = [
     ({"warm_start": 1}, X, pk.DTypeError, "warm_start must be True or False"),
     ({"moves": "all"}, X, pk.DTypeError, "moves must be True or False"),
     ({"prior": None, "reg_covar": -1.0}, X, pk.InputError, "reg_covar is -1.0"),
-    ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "2 rows are wanted"),
+    ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "expected 2 rows"),
     (
         {"covariances_init": np.zeros((2, 2, 2))},
         X,

@@ -46,8 +46,8 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
 @pytest.mark.parametrize(
     "weights, error, words",
     [
-        ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); \(600,\) is wanted"),
-        (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; numbers >= 0"),
+        ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
+        (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
         (np.zeros(600), pk.InputError, "sample_weight is zero everywhere"),
         (np.full(600, np.nan), pk.FiniteError, r"sample_weight\[0\] is nan"),
     ],

@@ -155,7 +155,7 @@ def test_views_of_other_numbers(far):
     assert labels.to_numpy().tolist() == model.predict(whole).tolist()
     for X, error, words in (
         (pk.zeros((9, P), "bool", far), pk.DTypeError, "X must hold real numbers, got dtype bool"),
-        (pk.zeros((9,), space=far), pk.ShapeError, "one row per point is wanted"),
+        (pk.zeros((9,), space=far), pk.ShapeError, "expected one row per point"),
         (pk.zeros((9, P + 1), space=far), pk.ShapeError, "expecting 3 features"),
     ):
         with pytest.raises(error, match=words):

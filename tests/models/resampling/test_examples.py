@@ -90,7 +90,7 @@ def test_what_auto_makes_of_a_study(studied, tmp_path):
 
 
 def test_wrong_studies(tmp_path):
-    with pytest.raises(pk.InputError, match="method is 'best'; wanted one of 'auto'"):
+    with pytest.raises(pk.InputError, match="method is 'best'; expected one of 'auto'"):
         resampling.resample([1.0], method="best", seed=1)
     with pytest.raises(pk.InputError, match="none.json' cannot be read"):
         resampling.resample([1.0], seed=1, decisions=tmp_path / "none.json")

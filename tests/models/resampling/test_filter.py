@@ -490,11 +490,11 @@ def test_wrong_runs(functions, given, error, message):
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ({"method": "best"}, E.InputError, "method is 'best'; wanted one of 'systematic'"),
+        ({"method": "best"}, E.InputError, "method is 'best'; expected one of 'systematic'"),
         ({"method": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
         ({"n_steps": 3}, E.InputError, "n_steps is 3; method 'systematic' takes none"),
-        ({"threshold": 1.5}, E.InputError, "threshold is 1.5; 0 to 1 is wanted"),
-        ({"dtype": np.int64}, E.DTypeError, "float32 or float64 is wanted"),
+        ({"threshold": 1.5}, E.InputError, "threshold is 1.5; expected 0 to 1"),
+        ({"dtype": np.int64}, E.DTypeError, "expected float32 or float64"),
         ({"in_place": 1}, E.DTypeError, "in_place must be True or False"),
     ],
 )

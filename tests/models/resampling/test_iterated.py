@@ -129,11 +129,11 @@ def test_searches_that_differ_are_told():
     "given, error, message",
     [
         ({"sd": 0.0}, E.InputError, "sd is 0"),
-        ({"cooling": 1.5}, E.InputError, "cooling is 1.5; a share"),
+        ({"cooling": 1.5}, E.InputError, "cooling is 1.5; expected a share"),
         ({"initial": ["rho"]}, E.InputError, "initial has rho, which has no prior"),
         ({"n_chains": 0}, E.InputError, "n_chains is 0"),
         ({"fixed": {"phi": 0.5}}, E.InputError, "phi in priors and in fixed"),
-        ({"start": {"phi": 0.5}}, E.InputError, "start has phi; a dict of exactly phi, sigma, tau is wanted"),
+        ({"start": {"phi": 0.5}}, E.InputError, "start has phi; expected a dict of exactly phi, sigma, tau"),
     ],
 )
 def test_wrong_calls(given, error, message):
@@ -142,7 +142,7 @@ def test_wrong_calls(given, error, message):
 
 
 def test_wrong_profiles():
-    with pytest.raises(E.InputError, match="at least 4 different numbers are wanted"):
+    with pytest.raises(E.InputError, match="expected at least 4 different numbers"):
         profile(LG, Y, 30, "tau", [0.5, 0.6, 0.7], priors=AHEAD)
-    with pytest.raises(E.InputError, match="n_particles is 5000; 2 to 4096 is wanted"):
+    with pytest.raises(E.InputError, match="n_particles is 5000; expected 2 to 4096"):
         maximise(LG, Y, 5000, priors=AHEAD)

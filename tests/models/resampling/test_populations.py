@@ -179,11 +179,11 @@ def test_nan_is_counted_and_named():
 @pytest.mark.parametrize(
     "sample, given, error, message",
     [
-        (smc2, {"n_draws": 22}, E.InputError, "n_draws is 22 and length 5; a multiple of length"),
-        (smc2, {"length": 1}, E.InputError, "length is 1; at least 2"),
-        (smc2, {"renew_below": 1.5}, E.InputError, "renew_below is 1.5; a share between 0 and 1"),
+        (smc2, {"n_draws": 22}, E.InputError, "n_draws is 22 and length 5; expected a multiple of length"),
+        (smc2, {"length": 1}, E.InputError, "length is 1; expected at least 2"),
+        (smc2, {"renew_below": 1.5}, E.InputError, "renew_below is 1.5; expected a share between 0 and 1"),
         (smc2, {"start": {"phi": 0.5}}, E.InputError, "start is given; populations begin as draws"),
-        (smc2, {"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma: neither in priors nor in fixed"),
+        (smc2, {"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma neither in priors nor in fixed"),
         (smc, {"inputs": DATA}, E.InputError, "inputs is given"),
         (smc, {"data": np.zeros((2, 2, 2))}, E.ShapeError, r"data has shape \(2, 2, 2\)"),
         (smc, {"data": ["a"]}, E.DTypeError, "data must hold real numbers"),

@@ -247,11 +247,11 @@ def test_parameters_have_names():
     assert run(
         [0.1, 0.2], 50, params={"tau": 0.7, "phi": np.array([0.9, 0.8]), "sigma": 0.5}, seed=1
     ).log_likelihood.shape == (2,)
-    with pytest.raises(E.InputError, match="params has 'phi'; wanted exactly 'phi', 'sigma', 'tau'"):
+    with pytest.raises(E.InputError, match="params has 'phi'; expected exactly 'phi', 'sigma', 'tau'"):
         run([0.1], 50, params={"phi": 0.9}, seed=1)
-    with pytest.raises(E.InputError, match="params has 'phi'; wanted exactly 'phi', 'sigma', 'tau'"):
+    with pytest.raises(E.InputError, match="params has 'phi'; expected exactly 'phi', 'sigma', 'tau'"):
         ready.linear_gaussian.params(phi=0.9)
-    with pytest.raises(E.ShapeError, match="params has 2 numbers a filter; 3 are wanted: phi, sigma, tau"):
+    with pytest.raises(E.ShapeError, match="params has 2 numbers a filter; expected 3: phi, sigma, tau"):
         run([0.1], 50, params=[0.9, 0.5], seed=1)
 
 
@@ -262,13 +262,13 @@ def test_wrong_models():
     with pytest.raises(E.DTypeError, match="observe must be marked with @pk.function"):
         StateSpaceModel(("a",), ("x",), f.initial, f.propagate, f.log_weight, observe=lambda t: 0.0)
     bare = StateSpaceModel(("phi", "sigma", "tau"), ("x",), f.initial, f.propagate, f.log_weight)
-    with pytest.raises(E.InputError, match="simulation wants the model's observe, which it has not"):
+    with pytest.raises(E.InputError, match="simulation must have the model's observe"):
         bare.simulate(LG, 3, seed=1)
-    with pytest.raises(E.InputError, match="a guided filter wants the model's guide"):
+    with pytest.raises(E.InputError, match="a guided filter must have the model's guide"):
         bare.filter(guided=True)
     with pytest.raises(
-        E.InputError, match="reports is 'binomial'; wanted one of 'poisson', 'negative binomial'"
+        E.InputError, match="reports is 'binomial'; expected one of 'poisson', 'negative binomial'"
     ):
         ready.sir(10, reports="binomial")
-    with pytest.raises(E.InputError, match="turnover is -1.0; at least 0.0 is wanted"):
+    with pytest.raises(E.InputError, match="turnover is -1.0; expected at least 0.0"):
         ready.seir(10, turnover=-1.0)

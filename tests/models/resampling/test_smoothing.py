@@ -89,9 +89,9 @@ def test_smoothing_on_every_space(space):
 
 def test_wrong_smoothing():
     found = LG.filter(space="serial").run(Y[:4], 10, params=P, seed=1)
-    with pytest.raises(E.InputError, match="kept no ancestors; .* is wanted for backward simulation"):
+    with pytest.raises(E.InputError, match="kept no ancestors; expected .* for backward simulation"):
         backward_paths(LG, found, 3, seed=1)
-    with pytest.raises(E.InputError, match="backward simulation wants the model's log_transition"):
+    with pytest.raises(E.InputError, match="backward simulation must have the model's log_transition"):
         backward_paths(ready.sir(10), found, 3, seed=1)
     with pytest.raises(E.InputError, match="lag is -1"):
         lagged_moments(found, -1)
@@ -153,10 +153,10 @@ def test_wrong_online(tmp_path):
     with pytest.raises(E.InputError, match="is no state that Online.save wrote"):
         online.load(tmp_path / "other")
     with pytest.raises(
-        E.ShapeError, match=r"observation has 2 numbers; 1 are wanted: online\(..., n_values=\)"
+        E.ShapeError, match=r"observation has 2 numbers; expected 1: online\(..., n_values=\)"
     ):
         online.step([1.0, 2.0])
-    with pytest.raises(E.ShapeError, match=r"inputs has 1 numbers; 0 are wanted: online\(..., n_inputs=\)"):
+    with pytest.raises(E.ShapeError, match=r"inputs has 1 numbers; expected 0: online\(..., n_inputs=\)"):
         online.step(1.0, 2.0)
     moving = ParticleFilter(LG.initial, drift, LG.log_weight, space="serial").online(
         10, params=P, n_inputs=1, seed=1

@@ -112,7 +112,7 @@ def test_partitions():
         for most in (1, 2, 3, 20):
             assert count_partitions(total, most) == len(list(partitions(total, most)))
     assert count_partitions(100, 100) == 190_569_292
-    with pytest.raises(pk.InputError, match="total_order is 40, which .* ways .*--max-branches"):
+    with pytest.raises(pk.InputError, match="total_order is 40, with .* ways .*--max-branches"):
         select_orders(Runs.from_gaps(np.arange(1.0, 99.0)), 40)
 
 

@@ -104,7 +104,9 @@ def test_dates_of_every_kind(tmp_path):
         from_events(text)
     assert from_events(text, date_order="month first").values.tolist() == [31 * 86400.0]
     assert from_events(text, date_order="day first").values.tolist() == [86400.0]
-    with pytest.raises(pk.InputError, match="date_order is 'day'; wanted one of 'year first', 'month first'"):
+    with pytest.raises(
+        pk.InputError, match="date_order is 'day'; expected one of 'year first', 'month first'"
+    ):
         from_events(text, date_order="day")
 
 
@@ -136,7 +138,7 @@ WRONG = [
     (
         lambda: from_frame({"run": [1, 1], "gap": ["a", "b"]}),
         pk.DTypeError,
-        "column 'gap', row 1 is 'a'; a number is wanted",
+        "column 'gap', row 1 is 'a'; expected a number",
     ),
     (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), pk.InputError, "run 0, gap 1"),
     (
@@ -185,7 +187,7 @@ WRONG = [
         "column 'c' must hold True or",
     ),
     (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
-    (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); \(1,\) is wanted"),
+    (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); expected \(1,\)"),
     (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
     (
         lambda: TransientMAP.load("nowhere.json"),
@@ -203,11 +205,11 @@ def test_wrong_tables(call, error, words):
 
 def test_wrong_files(tmp_path):
     np.savez(tmp_path / "a.npz", y=[1.0])
-    with pytest.raises(pk.InputError, match="a.npz' has the arrays y; 'values' and 'lengths'"):
+    with pytest.raises(pk.InputError, match="a.npz' has the arrays y; expected 'values' and 'lengths'"):
         read(tmp_path / "a.npz")
     (tmp_path / "a.doc").write_text("")
     with pytest.raises(
-        pk.InputError, match="a.doc' ends in '.doc'; .npz, .csv, .csv.gz, .txt or .parquet is wanted"
+        pk.InputError, match="a.doc' ends in '.doc'; expected .npz, .csv, .csv.gz, .txt or .parquet"
     ):
         read(tmp_path / "a.doc")
     (tmp_path / "b.npz").write_bytes(b"not a zip file")
@@ -268,10 +270,10 @@ def test_outputs_are_checked_first(tmp_path, told):
     assert main(f"fit none.npz --orders 1 --out {tmp_path}/no/a.json".split()) == 2
     assert "--out is" in told.err
     assert main(f"simulate none.json --runs 3 --out {tmp_path}/a.txt".split()) == 2
-    assert "a.txt; a name that ends in .npz is wanted" in told.err
+    assert "a.txt; expected a name that ends in .npz" in told.err
     pytest.importorskip("matplotlib")
     assert main("fit none.npz --orders 1 --plot a.xyz".split()) == 2
-    assert "--plot is a.xyz; a name that ends in one of" in told.err
+    assert "--plot is a.xyz; expected a name that ends in one of" in told.err
 
 
 def test_what_is_missing_is_named_with_its_extra(monkeypatch, told):
@@ -315,7 +317,7 @@ def test_orders_are_counted_before_they_are_fitted(tmp_path, told):
     path = tmp_path / "runs.csv"
     path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
     assert main(["fit", str(path), "--total", "100"]) == 2
-    assert "fewer max_branches (--max-branches)" in told.err
+    assert "or max_branches (--max-branches)" in told.err
     words = f"fit {path} --total 5 --max-branches 2 --starts 1 --space serial".split()
     assert main(words) == 0
     assert "3 ways to share 5 stages" in told.out

@@ -111,12 +111,15 @@ def test_gaps_between_two_limits(space):
     single = from_frame(table, upper="upper", alone=True)
     assert single.n_censored == censored.sum() and single.n_runs == plain.n_gaps
     for change, words in (
-        ({"upper": low}, r"upper\[0\] is .*a higher limit is wanted"),
+        ({"upper": low}, r"upper\[0\] is .*expected a higher limit"),
         ({"upper": np.full(plain.n_gaps, np.inf)}, "only the last gap of a run is open"),
     ):
         with pytest.raises(pk.InputError, match=words):
             from_frame(table | change, upper="upper")
-    for widths, words in ((0.0 * low, r"resolution\[0\] is 0; a width above 0"), ([1.0], "1 entries for")):
+    for widths, words in (
+        (0.0 * low, r"resolution\[0\] is 0; expected a width above 0"),
+        ([1.0], "1 entries for"),
+    ):
         with pytest.raises(pk.PortableError, match=words):
             Runs(low, plain.lengths, resolution=widths)
 

@@ -175,7 +175,7 @@ def test_the_first_that_is_no_multiple_is_named(space):
 def test_views_that_are_no_vectors_of_numbers():
     with pytest.raises(pk.DTypeError, match="values must hold real numbers, got dtype bool"):
         Runs(pk.zeros(3, "bool", "serial"), [3])
-    with pytest.raises(pk.ShapeError, match=r"lengths has shape \(1, 2\); 1 dimension wanted"):
+    with pytest.raises(pk.ShapeError, match=r"lengths has shape \(1, 2\); expected 1 dimension"):
         Runs([1.0, 2.0], pk.zeros((1, 2), "int64", "serial"))
 
 

@@ -138,7 +138,11 @@ WRONG = [
         r"values\[999\]\) is nan",
     ),
     (lambda gaps: gaps[:-1], pk.ShapeError, "but lengths add up to"),
-    (lambda gaps: np.stack([gaps, gaps], axis=1), pk.ShapeError, r"values has shape \(.*, 2\); 1 dimension"),
+    (
+        lambda gaps: np.stack([gaps, gaps], axis=1),
+        pk.ShapeError,
+        r"values has shape \(.*, 2\); expected 1 dimension",
+    ),
     (lambda gaps: gaps > 1.0, pk.DTypeError, "values must hold real numbers, got dtype bool"),
 ]
 
