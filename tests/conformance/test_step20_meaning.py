@@ -138,9 +138,37 @@ def meets_after_a_return(team, x, out):
     out[0] = team.reduce(1.0)
 
 
-def test_no_collective_behind_a_return(space):
+@pk.kernel
+def asks_alone(team, x, out):
+    while x[0] < team.rank + team.reduce(1):
+        out[0] += 1
+
+
+@pk.kernel
+def asks_those_who_left(team, x, out):
+    while team.reduce(1) > 0:
+        if x[0] < team.rank:
+            break
+
+
+@pytest.mark.parametrize("kernel", [meets_after_a_return, asks_alone, asks_those_who_left])
+def test_no_collective_that_some_members_miss(space, kernel):
     with pytest.raises(pk.CollectiveError, match="test_step20_meaning.py"):
-        launch_for(space, pk.TeamPolicy(1, 8, space=space), meets_after_a_return, np.zeros(3), np.zeros(1))
+        launch_for(space, pk.TeamPolicy(1, 8, space=space), kernel, np.zeros(3), np.zeros(1))
+
+
+@pk.kernel
+def asks_all(team, out):
+    k = 0
+    while team.reduce(k) < 5 * team.size:
+        k += 1
+        if team.rank > 0:
+            continue
+        out[0] += 1
+
+
+def test_members_that_continue_meet_in_the_condition(space):
+    assert launch_for(space, pk.TeamPolicy(1, 8, space=space), asks_all, np.zeros(1))[0] == 5
 
 
 # ---- integers

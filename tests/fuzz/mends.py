@@ -111,8 +111,8 @@ MENDS = [
         8,
         "collectives behind loops",
         TYPING,
-        "                    self.block(block, apart or block.split)\n",
-        """                    self.block(block, apart or block.split)
+        "block.split or left)\n",
+        """block.split or left)
             if s.__class__ is Loop:
                 apart = apart or s.varying_exit or s.varying_continue
 """,

@@ -431,6 +431,7 @@ class _Collectives:
             elif s.__class__ is Rejoin:
                 apart = apart or (s.call.varying_return if s.loop is None else s.loop.varying_exit)
             for block in inside(s):
-                if block is not getattr(s, "test", None):
-                    self.block(block, apart or block.split)
+                # Of a loop also the condition: those that continued are there, those that left are not.
+                left = s.__class__ is Loop and (s.varying or s.varying_exit and not s.varying_continue)
+                self.block(block, apart or block.split or left)
         return apart
