@@ -37,6 +37,12 @@ def total(i, k, x):
     return x[k[i]]
 
 
+def arranged():
+    """Return a policy, a view of integers, and two of floats."""
+    k, x, y = (pk.zeros(37, dtype, space="cuda") for dtype in ("int64", "float64", "float64"))
+    return pk.RangePolicy(0, 37, space="cuda"), k, x, y
+
+
 @pytest.fixture
 def faulty(fake_cuda, monkeypatch):
     """Simulate a device on which the second launch of a kernel reports a fault at its first site."""
@@ -61,14 +67,14 @@ def faulty(fake_cuda, monkeypatch):
 
 @pytest.mark.parametrize("pattern", ["for", "team", "reduce"])
 def test_a_fault_is_read_and_told_once(faulty, pattern):
-    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
+    policy, k, x, y = arranged()
 
     def launch():
         if pattern == "reduce":
-            return pk.parallel_reduce(pk.RangePolicy(0, 37, space="cuda"), total, k, x)
+            return pk.parallel_reduce(policy, total, k, x)
         if pattern == "team":
             return pk.parallel_for(pk.TeamPolicy(37, space="cuda"), first, x, y)
-        return pk.parallel_for(pk.RangePolicy(0, 37, space="cuda"), gather, k, x, y)
+        return pk.parallel_for(policy, gather, k, x, y)
 
     with pk.use(debug=True):
         launch()
@@ -80,8 +86,7 @@ def test_a_fault_is_read_and_told_once(faulty, pattern):
 
 
 def test_plans_and_captures(fake_cuda):
-    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
-    policy = pk.RangePolicy(0, 37, space="cuda")
+    policy, k, x, y = arranged()
     with pk.use(debug=True):
         plan = pk.plan(policy, gather, k, x, y)
         with pk.capture("cuda") as graph:
@@ -97,22 +102,21 @@ def test_a_launch_is_one_call_and_one_wait(fake_cuda):
     once.
     """
     launches.driver.context(0).alone = True
-    k, x, y = pk.zeros(37, "int64", space="cuda"), pk.zeros(37, space="cuda"), pk.zeros(37, space="cuda")
-    policy = pk.RangePolicy(0, 37, space="cuda")
+    policy, k, x, y = arranged()
     copy, sums = pk.kernel(gather.fn), pk.kernel(total.fn)  # not compiled for another driver
     with pk.use(debug=True):
         plan = pk.plan(policy, copy, k, x, y)
         pk.parallel_for(policy, copy, k, x, y)
         pk.parallel_reduce(policy, sums, k, x)
-    for call, wanted in (
-        (plan, ["cuLaunchKernel", "cuStreamSynchronize"]),
-        (lambda: pk.parallel_for(policy, copy, k, x, y), ["cuLaunchKernel", "cuStreamSynchronize"]),
-        (lambda: pk.parallel_reduce(policy, sums, k, x), ["cuLaunchKernel", "cuStreamSynchronize"]),
+    for call in (
+        plan,
+        lambda: pk.parallel_for(policy, copy, k, x, y),
+        lambda: pk.parallel_reduce(policy, sums, k, x),
     ):
         fake_cuda.calls.clear()
         with pk.use(debug=True):
             call()
-        assert fake_cuda.calls == wanted
+        assert fake_cuda.calls == ["cuLaunchKernel", "cuStreamSynchronize"]
 
 
 def test_a_plan_of_a_debug_build_is_called_as_it_was_made(monkeypatch):
@@ -135,8 +139,7 @@ def tally(i, k, counts):
 def test_a_view_that_is_only_added_to_has_a_copy_in_each_block(fake_cuda):
     """The view has no copies if it is too large, since the debug build uses some of a block's shared
     memory."""
-    k, policy = pk.zeros(37, "int64", space="cuda"), pk.RangePolicy(0, 37, space="cuda")
-    add = pk.kernel(tally.fn)
+    (policy, k, *_), add = arranged(), pk.kernel(tally.fn)
     with pk.use(debug=True):
         for n, shared in ((9, 72), (6 << 10, 0)):
             pk.parallel_for(policy, add, k, pk.ScatterView(pk.zeros(n, "int64", space="cuda")))

@@ -205,13 +205,7 @@ def test_no_argument_is_kept(fake_cuda):
 
 
 def test_captures_share_a_stream_and_pin_memory_for_reductions_alone(fake_cuda):
-    context = driver.context(0)
-    context.alone = True
-    x, out, policy = (
-        pk.zeros(300, space="cuda"),
-        pk.zeros(1, space="cuda"),
-        pk.RangePolicy(0, 300, space="cuda"),
-    )
+    (x, policy, _), out = arranged(), pk.zeros(1, space="cuda")
     graphs, streams = [], set()
     for _ in range(2):
         fake_cuda.launches.clear()
@@ -220,15 +214,14 @@ def test_captures_share_a_stream_and_pin_memory_for_reductions_alone(fake_cuda):
         graphs.append(graph)
         streams |= {stream for *_, stream, _, _ in fake_cuda.launches}
     assert len(streams) == 1 and None not in streams and len(fake_cuda.launches) == 3
-    assert not context.streamed and "pinned" not in fake_cuda.live.values()
+    assert not driver.context(0).streamed and "pinned" not in fake_cuda.live.values()
     with pk.capture("cuda") as graph:
         pk.parallel_reduce(policy, first, x, out=out)
     assert list(fake_cuda.live.values()).count("pinned") == 1
 
 
 def test_a_graph_with_another_number_is_one_call_of_the_driver(fake_cuda):
-    driver.context(0).alone = True
-    x, policy, scale = pk.zeros(9, space="cuda"), pk.RangePolicy(0, 9, space="cuda"), pk.kernel(scaled.fn)
+    x, policy, scale = arranged()
     with pk.capture("cuda") as graph:
         pk.parallel_for(policy, scale, 2.0, x)
     graph(a=1.0)

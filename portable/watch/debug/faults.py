@@ -8,7 +8,6 @@ the faults of a basic block are reported at its end, so that its loads need not 
 """
 
 import functools
-import itertools
 
 from llvmlite import ir
 
@@ -19,7 +18,7 @@ from ...core.compiler.writing.lines import Builder
 from ...core.compiler.writing.members import Members
 from .sites import Sites, end_taken, spare_word, teller
 from ...core.language.types import LINEAR, UNIFORM, VARYING
-from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Value, word
+from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Unpacked, Value, word
 from ...core.compiler.writing.watch import Watch
 
 _RARELY, _MOST = [1, 1 << 20], 32  # checks that are reported together
@@ -42,9 +41,10 @@ class Debug(Watch):
     def opened(self, code, function):
         entry = code.entry
         self.leaves = code.target.leave is not None
+        if not self.leaves and code.width > 1:
+            raise Unpacked("a debug build goes on index by index")
         if function.name == "entry":
             self.waiting, self.spares = {}, {}  # block -> the checks to be reported at its end
-        self.facts = None, {}, {}  # a block: values of its variables, and checks of indices from one base
         self.memory = self.fault_place(code)
         if entry.policy_kind == "team":
             self.scratch_limit = code.extra("scratch_bytes")
@@ -86,22 +86,11 @@ class Debug(Watch):
         ops = here.ops
         if ways == 3 and not self.leaves:
             ops.diverges()
-        ok, use = self._inside(here, view, indices), ways != 1
+        ok = self._inside(here, view, indices)
         how, pointer = locate()
-        if ok is None:
-            return how, pointer
-        if isinstance(pointer, list):
-            own = isinstance(ok.type, ir.VectorType)
-            return how, [
-                ops.b.select(ops.lane(ok, k) if own else ok, p, self._spare(ops, view, p, use))
-                for k, p in enumerate(pointer)
-            ]
-        spare = self._spare(ops, view, pointer, use)
-        if isinstance(pointer.type, ir.VectorType):
-            spare = here.memory.pointers(spare, ops.full(I64, 0))
-        elif isinstance(ok.type, ir.VectorType):
-            ok = _of_all(ops.b, ok)
-        return how, ops.b.select(ok, pointer, spare)
+        if ok is not None:
+            pointer = ops.b.select(ok, pointer, self._spare(ops, view, pointer, ways != 1))
+        return how, pointer
 
     def index(self, here, view, k, v):
         """Return the index of a part of a view; the first one instead of one outside, if the kernel
@@ -119,8 +108,6 @@ class Debug(Watch):
         found = [ok for ok in found if ok is not None]
         if self.leaves or not found:
             return None
-        if any(isinstance(ok.type, ir.VectorType) for ok in found):
-            found = [ok if isinstance(ok.type, ir.VectorType) else here.ops.splat(ok) for ok in found]
         return functools.reduce(here.b.and_, found)
 
     def _spare(self, ops, view, pointer, use):
@@ -132,8 +119,8 @@ class Debug(Watch):
         if view.store != "(local)":
             return b.gep(self.memory, [I64((ZERO, SPARE)[use])], I8)
         if b.function not in self.spares:
-            self.spares[b.function] = ops.slot(ir.ArrayType(I64, 2 * ops.W))
-        return b.gep(self.spares[b.function], [I64(8 * ops.W * use)], I8)
+            self.spares[b.function] = ops.slot(ir.ArrayType(I64, 2))
+        return b.gep(self.spares[b.function], [I64(8 * use)], I8)
 
     def _index(self, here, view, k, v):
         """Check one index; return the condition that it is inside (an i1, or one a lane), None if
@@ -159,49 +146,13 @@ class Debug(Watch):
         """Return the condition that an index, or each lane's, is below n; report a fault otherwise."""
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
-        if not self.leaves and ops.W == 1:
-            ok = self._with_others(b, x, n)
-        elif isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
+        if isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
             last = b.sub(n if own else ops.splat(n), ops.full(I64, 1))
             ok = b.icmp_signed(">=", b.or_(x, b.sub(last, x)), ops.full(I64, 0))
         else:
             ok = b.icmp_unsigned("<", x, n)
         self._require(here, ok, x, n, *site)
         return ok
-
-    def _with_others(self, b, x, n):
-        """Return the condition that an index is inside, together with those of this block at constant
-        distances from it: only their ends are checked.
-        """
-        base, k = _parted(x)
-        known = self._facts(b)[1]
-        key = base, n.constant if isinstance(n, ir.Constant) else n
-        if key not in known:
-            ends = [ir.IRBuilder.add(b, base, I64(k)) for _ in range(2)]  # their operands may change
-            known[key] = b.and_(*(b.icmp_unsigned("<", end, n) for end in ends)), ends
-        ok, ends = known[key]
-        for end, choose in zip(ends, (min, max)):
-            end.operands = base, I64(choose(end.operands[1].constant, k))
-        return ok
-
-    def _facts(self, b):
-        """Return the facts of this block: values of variables, by their places, and checks by base and
-        extent."""
-        if self.facts[0] is not b.block:
-            self.facts = b.block, {}, {}
-        return self.facts[1:]
-
-    def read(self, here, place, load):
-        if self.leaves or here.ops.W > 1:
-            return load()
-        known = self._facts(here.b)[0]
-        if place not in known:
-            known[place] = load()
-        return known[place]
-
-    def stored(self, here, place, x):
-        if not self.leaves and here.ops.W == 1:
-            self._facts(here.b)[0][place] = x
 
     def divide(self, here, op, x, y, dtype, known):
         ops = here.ops
@@ -216,7 +167,7 @@ class Debug(Watch):
 
     def operation(self, here, o, args, emit):
         if o.op in _MEETING and here.b.block in self.waiting:
-            self._go_on(here.b, {})  # other members may proceed past an access that was skipped
+            self._go_on(here.b)  # other members may proceed past an access that was skipped
         result = emit(here, o, *args)
         if self.nan and o.op in _OF_NUMBERS and not here.own:
             self._look_for_nan(here, o, result, args)
@@ -254,66 +205,46 @@ class Debug(Watch):
         """
         ops, b = here.ops, here.b
         site = self.sites.add(ops.line, kind, name, dimension, here.where is not None)
+        words = functools.partial(_words, ops, here.where, number, limit, site)
         if not self.leaves:
             # reported at the end of this block, which ends early after many checks
             if len(self.waiting.get(b.block, ())) == _MOST:
-                self._go_on(b, self.facts[2])
-            visit = here.where, ops.W, self.memory
-            self.waiting.setdefault(b.block, []).append((ok, number, limit, site, kind, visit))
+                self._go_on(b)
+            self.waiting.setdefault(b.block, []).append((ok, self.memory, words))
             return
         bad, bits = _bad(here, ok)
         faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
         b.cbranch(bad, faulty, good).set_weights(_RARELY)
         b.position_at_end(faulty)
-        visit = here.where, ops.W, self.memory
-        self._tell(ops, visit, _words(ops, visit, bits, number, limit, site))
+        self._tell(b, self.memory, words(bits))
         ops.target.leave(ops)
         b.position_at_end(good)
 
-    def _go_on(self, b, looks):
-        """End a block with pending checks. The values of its variables remain known, and the given checks."""
-        more, known = b.append_basic_block("more"), self._facts(b)[0]
+    @staticmethod
+    def _go_on(b):
+        """End a block with pending checks."""
+        more = b.append_basic_block("more")
         b.branch(more)
         b.position_at_end(more)
-        self.facts = more, known, looks
 
     def _tell_at_end(self, ops, block, looks):
-        """Append the report of a block's failed checks to its end."""
+        """Append to a block's end the report of its first check that fails: by selects and one call, since
+        code that is hardly ever run occupies the instruction cache."""
         good, faulty = end_taken(block), block.function.append_basic_block("faulty")
-        b = ops.b = Builder(block)
-        fine = {ok: _of_all(b, ok) for ok, *_ in looks}
-        b.cbranch(functools.reduce(b.and_, fine.values()), good, faulty).set_weights(_RARELY[::-1])
+        b, chosen = Builder(block), None
+        ops.b = b
+        b.cbranch(functools.reduce(b.and_, [ok for ok, *_ in looks]), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
-        # checks of one visit of the kernel's code
-        groups = [list(group) for _, group in itertools.groupby(looks, lambda look: look[-1])]
-        for group in groups:
-            bad = [_alone(b, look, fine) for look in group]
-            any_bad = functools.reduce(b.or_, bad) if len(groups) > 1 else I1(1)
-            width, ops.W = ops.W, group[0][-1][1]
-            with b.if_then(any_bad):
-                self._tell_first(ops, group, bad)
-            ops.W = width
+        for ok, memory, words in looks[::-1]:
+            found = words(None)
+            chosen = [b.select(ok, c, w) for w, c in zip(found, chosen)] if chosen else found
+        self._tell(b, memory, chosen)
         b.branch(good)
 
-    def _tell_first(self, ops, looks, bad):
-        """Report the first check that fails: by selects and one call, since code that is hardly ever run
-        occupies the instruction cache."""
-        b, chosen, visit = ops.b, None, looks[0][-1]
-        for (ok, number, limit, site, *_), wrong in zip(looks[::-1], bad[::-1]):
-            own = isinstance(ok.type, ir.VectorType)
-            bits = b.bitcast(b.not_(ok), ir.IntType(ops.W)) if own else None
-            words = _words(ops, visit, bits, number, limit, site)
-            chosen = [b.select(wrong, w, c) for w, c in zip(words, chosen)] if chosen else words
-        self._tell(ops, visit, chosen)
-
-    def _tell(self, ops, visit, words):
+    def _tell(self, b, memory, words):
         """Emit the call that keeps a fault, if it is the first."""
-        places, _, memory = visit
-        where = [_first(ops, v) for v in places or ()]
-        where += [word(0)] * (3 - len(where))
-        module = ops.b.module
-        tells = module.globals.get("portable_fault") or teller(module, None if self.leaves else FAULT)
-        ops.b.call(tells, [memory, *words, *where])
+        tells = b.module.globals.get("portable_fault") or teller(b.module, None if self.leaves else FAULT)
+        b.call(tells, [memory, *words])
 
 
 def _bad(here, ok):
@@ -331,24 +262,9 @@ def _bad(here, ok):
     return bad, bits
 
 
-def _alone(b, look, fine):
-    """Return the condition that a check fails for this index, which was checked together with others."""
-    ok, number, limit, _, kind, _ = look
-    if kind == "index" and not isinstance(ok.type, ir.VectorType):
-        return b.icmp_unsigned(">=", number, limit)
-    return b.not_(fine[ok])
-
-
-def _of_all(b, ok):
-    """Return the condition that `ok` holds in all lanes."""
-    if not isinstance(ok.type, ir.VectorType):
-        return ok
-    bits = b.bitcast(ok, ir.IntType(ok.type.count))
-    return b.icmp_unsigned("==", bits, ir.Constant(bits.type, (1 << ok.type.count) - 1))
-
-
-def _words(ops, visit, bits, number, limit, site):
-    """Return site, number, limit, and the lane or member, of the first failure among the lanes of `bits`."""
+def _words(ops, where, number, limit, site, bits):
+    """Return site, number, limit, the lane or member of the first failure among the lanes of `bits`, and the
+    launch's indices."""
     b, lane = ops.b, word(0)
     if bits is not None:  # the first of them
         lane = ops.call(f"llvm.cttz.i{ops.W}", [bits, I1(1)], bits.type)
@@ -358,9 +274,10 @@ def _words(ops, visit, bits, number, limit, site):
         x = b.extract_element(v, lane) if isinstance(v.type, ir.VectorType) else v
         return x if x.type == I64 else b.sext(x, I64)
 
-    (team, *_), width, _ = visit[0] or (None,), *visit[1:]
-    member = ops.get(team.rank(ops), "int") if width == 1 and isinstance(team, Members) else lane
-    return [word(site), wide(number), wide(limit), member]
+    places = [*map(functools.partial(_first, ops), where or ()), *[word(0)] * 3]
+    is_member = where and isinstance(where[0], Members) and ops.W == 1
+    member = ops.get(where[0].rank(ops), "int") if is_member else lane
+    return [word(site), wide(number), wide(limit), member, *places[:3]]
 
 
 def _first(ops, v):
@@ -378,15 +295,6 @@ def _meets(block):
         node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
         for node in block.body
     )
-
-
-def _parted(x):
-    """Return a number as another one and a Python integer, their sum."""
-    base, k = x, 0
-    while getattr(base, "opname", None) in ("add", "sub") and isinstance(base.operands[1], ir.Constant):
-        k += base.operands[1].constant * (1 if base.opname == "add" else -1)
-        base = base.operands[0]
-    return (x, 0) if isinstance(base, ir.Constant) or abs(k) >= 1 << 31 else (base, k)
 
 
 def watching(debug):

@@ -178,8 +178,7 @@ class Here(NamedTuple):
         llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
-        x = self.lower.watch.read(self, place, lambda: self.b.load(place, llvm_type))
-        return Value(variable.dtype, variable.kind, x)
+        return Value(variable.dtype, variable.kind, self.b.load(place, llvm_type))
 
     def place_of(self, variable):
         """Return the stack slot of a variable."""
@@ -310,7 +309,6 @@ def _set(here, s):
     for target in (place, *(loop.free[variable] for loop in loops if variable in loop.free)):
         keeps = blended and target is not own
         b.store(b.select(here.mask, x, b.load(target, x.type)) if keeps else x, target)
-    here.lower.watch.stored(here, place, x)
     return here
 
 

@@ -52,12 +52,5 @@ class Watch:
         """Return the result of `emit` for an operation of the source."""
         return emit(here, o, *args)
 
-    def read(self, here, place, load):
-        """Return the value in a variable's slot, by `load()`."""
-        return load()
-
-    def stored(self, here, place, x):
-        """Observe that a variable's slot now holds x."""
-
     def scratch(self, here, view, made, before):
         """Observe that an array of scratch was allocated after `before` bytes."""
