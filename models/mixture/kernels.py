@@ -150,9 +150,8 @@ def load_points(team, p, rows, q, begin, count, x, own):
 
 
 @pk.function
-def add_term(joint, tile, j, column, term, top, total):
-    """Store l_ij, and return the largest l_ij so far and the sum of exponentials relative to it."""
-    joint[tile, j, column] = term
+def add_term(term, top, total):
+    """Return the largest l_ij so far and the sum of exponentials relative to it, after one more l_ij."""
     smaller, larger = pk.fast_exp(-abs(term - top)), term > top
     return pk.where(larger, term, top), pk.where(larger, total * smaller + 1.0, total + smaller)
 
@@ -169,47 +168,61 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     n_parts = (n_tiles + STACKS * rows - 1) // (STACKS * rows)
     s = team.league_rank // n_parts
     begin = team.league_rank % n_parts * STACKS * rows
-    n_own = min(STACKS, (n_tiles - begin) // rows)
     count = min(slice, records.shape[0] // length - s * slice)
     # warps multiply the matrix of records (one row per component) by that of points (one column per member)
     dense = team.size > PAD and not diagonal and x.dtype == pk.float64 and p <= UNROLLED
+    deep = 1 if dense else rows
+    n_own = min(STACKS * rows, n_tiles - begin) // deep
     wide = team.size + 4  # so that rows start in different banks of scratch
     some = pk.local(STAGED, x.dtype)
     staged = team.scratch((slice, length), x.dtype)
     points = team.scratch((p, wide) if dense else (1, 1), x.dtype)
     terms = team.scratch((slice, wide) if dense else (1, 1), x.dtype)
-    own = pk.local((p, rows), x.dtype)
+    own = pk.local((p, deep), x.dtype)
     y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
-    top = pk.local(rows, x.dtype)
-    total = pk.local(rows, x.dtype)
+    top = pk.local(deep, x.dtype)
+    total = pk.local(deep, x.dtype)
     # these loads are in flight while records are staged, and while other teams finish
-    load_points(team, p, 1 if dense else rows, 0, begin, n_own * rows if dense else n_own, x, own)
+    load_points(team, p, deep, 0, begin, n_own, x, own)
     stage_records(team, s * slice, count, length, records, some, staged)
     team.barrier()
-    if dense:
-        by_products(team, p, s, slice, count, begin, n_own * rows, x, staged, points, terms, own, joint, lse)
-    else:
-        for q in range(passes(team, n_own, PAD)):
-            number, column = place(team, q, PAD)
-            if number < n_own:
-                first = begin + number * rows
-                for r in range(pk.static(rows)):
-                    top[r], total[r] = 2.0 * LOG_ZERO, 0.0
-                for j in range(count):
+    for q in range(passes(team, n_own, PAD)):
+        number, column = place(team, q, PAD)
+        tile = begin + number * deep
+        for r in range(pk.static(deep)):
+            top[r], total[r] = 2.0 * LOG_ZERO, 0.0
+        if dense:
+            for c in range(pk.static(p)):
+                points[c, team.rank] = own[c, 0]
+            team.barrier()
+            stage_terms(team, p, staged, points, terms)
+            team.barrier()
+            load_points(team, p, 1, q + 1, begin, n_own, x, own)
+        if number < n_own:
+            for first in range(0, count, BATCH if dense else 1):
+                if dense:
+                    for b in range(pk.static(BATCH)):
+                        some[b] = terms[first + b, team.rank]
+                    # exponentials of a batch overlap; terms beyond the last one add nothing
+                    for b in range(pk.static(BATCH)):
+                        if first + b < count:
+                            joint[tile, s * slice + first + b, column] = some[b]
+                        term = some[b] if first + b < count else 2.0 * LOG_ZERO
+                        top[0], total[0] = add_term(term, top[0], total[0])
+                else:
                     if diagonal:
-                        o = diagonal_squares(p, rows, own, staged[j], 0, y, square)
+                        o = diagonal_squares(p, rows, own, staged[first], 0, y, square)
                     else:
-                        o = squares(p, rows, own, staged[j], 0, y, square)
+                        o = squares(p, rows, own, staged[first], 0, y, square)
                     for r in range(pk.static(rows)):
-                        term = staged[j, o] - 0.5 * square[r]
-                        top[r], total[r] = add_term(
-                            joint, first + r, s * slice + j, column, term, top[r], total[r]
-                        )
-                for r in range(pk.static(rows)):
-                    lse[s, first * PAD + column + r * PAD] = top[r] + pk.log(total[r])
-            if q + 1 < passes(team, n_own, PAD):
-                load_points(team, p, rows, q + 1, begin, n_own, x, own)
+                        term = staged[first, o] - 0.5 * square[r]
+                        joint[tile + r, s * slice + first, column] = term
+                        top[r], total[r] = add_term(term, top[r], total[r])
+            for r in range(pk.static(deep)):
+                lse[s, (tile + r) * PAD + column] = top[r] + pk.log(total[r])
+        if not dense and q + 1 < passes(team, n_own, PAD):
+            load_points(team, p, rows, q + 1, begin, n_own, x, own)
 
 
 @pk.function
@@ -227,25 +240,6 @@ def stage_terms(team, p, staged, points, terms):
             square[e] += y[e] * y[e]
     for e, i, j in team.elements(y):
         terms[i, j] = staged[i, p * (p + 3) // 2] - 0.5 * square[e]
-
-
-@pk.function
-def by_products(team, p, s, slice, count, begin, n_own, x, staged, points, terms, own, joint, lse):
-    """Compute `log_joint` for `n_own` tiles from `begin` on by matrix products of records and points."""
-    for q in range(passes(team, n_own, PAD)):
-        number, column = place(team, q, PAD)
-        for c in range(pk.static(p)):
-            points[c, team.rank] = own[c, 0]
-        team.barrier()
-        load_points(team, p, 1, q + 1, begin, n_own, x, own)
-        stage_terms(team, p, staged, points, terms)
-        team.barrier()
-        if number < n_own:
-            top, total = 2.0 * LOG_ZERO, 0.0
-            for j in range(count):
-                term = terms[j, team.rank]
-                top, total = add_term(joint, begin + number, s * slice + j, column, term, top, total)
-            lse[s, (begin + number) * PAD + column] = top + pk.log(total)
 
 
 @pk.function

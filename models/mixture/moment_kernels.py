@@ -91,17 +91,17 @@ def stage_points(team, p, tile, at, x, reference, ahead, points):
 
 
 @pk.function
-def fetch_shares(team, group, tile, first, joint, lse, ahead, ahead_lse):
-    """Begin to load the first l_ij and lse_i of a tile that a member has to stage."""
+def fetch_shares(team, group, tile, row, joint, lse, ahead, ahead_lse):
+    """Begin to load the first l_ij and lse_i of a tile that a member has to stage; `row` is the tile's row
+    of l_ij that belongs to the group's first component."""
     for q in range(pk.static(ahead.shape[0])):
         j, t = place(team, q, PAD)
-        j = first + (j if group * PAD % team.size == 0 else min(j, group - 1))
-        ahead[q] = joint[tile, j, t]
+        ahead[q] = joint[(row + (j if group * PAD % team.size == 0 else min(j, group - 1))) * PAD + t]
         ahead_lse[q] = lse[0, tile * PAD + t]
 
 
 @pk.function
-def stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares):
+def stage_shares(team, group, tile, row, joint, lse, ahead, ahead_lse, shares):
     """Compute r_ij of a tile's points and a group of components, one component a row of scratch. One
     exponential and 8 bytes a pair."""
     for q in range(pk.static(ahead.shape[0])):
@@ -111,7 +111,7 @@ def stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares)
     for q in range(ahead.shape[0], passes(team, group, PAD)):
         j, t = place(team, q, PAD)
         if group * PAD % team.size == 0 or j < group:
-            shares[j, t] = share(pk.fast_exp, joint[tile, first + j, t] - lse[0, tile * PAD + t])
+            shares[j, t] = share(pk.fast_exp, joint[(row + j) * PAD + t] - lse[0, tile * PAD + t])
 
 
 @pk.kernel(teams=2)
@@ -151,6 +151,7 @@ def moments(
     base = team.league_rank // n_groups % n_blocks * wide
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
+    height = joint.shape[0] // x.shape[1]
     begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
     span = wide if wide <= 2 * COLUMNS else 4 * COLUMNS if wide <= 4 * COLUMNS else 8 * COLUMNS
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
@@ -179,7 +180,7 @@ def moments(
     fetch_points(team, p, begin_tile, x, ahead_points)
     stage_points(team, p, begin_tile, 0, x, reference, ahead_points, points)
     fetch_points(team, p, min(begin_tile + 1, end_tile - 1), x, ahead_points)
-    fetch_shares(team, group, begin_tile, first, joint, lse, ahead, ahead_lse)
+    fetch_shares(team, group, begin_tile, begin_tile * height + first, joint, lse, ahead, ahead_lse)
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2
@@ -188,11 +189,11 @@ def moments(
             powers(team, p, base, half * PAD, points, now)
         else:
             own_features(team, span, half * PAD, one, other, made, points, now)
-        stage_shares(team, group, tile, first, joint, lse, ahead, ahead_lse, shares[half])
+        stage_shares(team, group, tile, tile * height + first, joint, lse, ahead, ahead_lse, shares[half])
         stage_points(team, p, after, (1 - half) * PAD, x, reference, ahead_points, points)
         team.barrier()
         # in flight during the product, which takes about as long as the loads
-        fetch_shares(team, group, after, first, joint, lse, ahead, ahead_lse)
+        fetch_shares(team, group, after, after * height + first, joint, lse, ahead, ahead_lse)
         fetch_points(team, p, min(tile + 2, end_tile - 1), x, ahead_points)
         team.product(total, shares[half, :, :PAD], now)
     for e, i, f in team.elements(total):

@@ -121,7 +121,7 @@ class Sums:
         for number, begin, end in ranges:
             teams = (-(-end // self.group) - begin // self.group) * self._n_blocks * n_slices
             policy = pk.TeamPolicy(teams, self._team, space=self._space)
-            given = n_slices, block.x, block.joint, block.lse, begin, end, number
+            given = n_slices, block.x, block.joint.reshape(-1), block.lse, begin, end, number
             launch(policy, self._kernel, *self._static, *given, *about, self._slices)
         if not block.added:
             block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
