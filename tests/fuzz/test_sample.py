@@ -9,14 +9,14 @@ from .campaign import KINDS, run_chunk
 from .mutants import taken_back
 
 SAMPLE = {
-    "range": 12,
-    "team": 12,
-    "edge": 20,
-    "effect": 8,
-    "launch": 8,
-    "reduction": 8,
-    "constant": 6,
-    "small": 8,
+    "range": 8,
+    "team": 8,
+    "edge": 14,
+    "effect": 6,
+    "launch": 6,
+    "reduction": 6,
+    "constant": 4,
+    "small": 6,
 }
 
 

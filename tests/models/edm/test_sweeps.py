@@ -113,26 +113,9 @@ def test_ccm_rises_where_there_is_a_cause():
     """A driver is found in the series that it drives, and not in noise that was never coupled."""
     x = driver_and_driven(400)
     noise = default_rng(3).normal(size=400)
-    sizes = [5, 40, 300]
-    driven = edm.ccm(
-        x[:, 1],
-        x[:, 0],
-        2,
-        library_sizes=sizes,
-        n_samples=20,
-        n_surrogates=40,
-        surrogate="phase",
-        space="threads",
-    )
-    free = edm.ccm(
-        noise,
-        x[:, 0],
-        2,
-        library_sizes=sizes,
-        n_samples=20,
-        n_surrogates=40,
-        surrogate="phase",
-        space="threads",
+    how = {"n_samples": 20, "n_surrogates": 40, "surrogate": "phase", "space": "threads"}
+    driven, free = (
+        edm.ccm(series, x[:, 0], 2, library_sizes=[5, 40, 300], **how) for series in (x[:, 1], noise)
     )
     assert (np.diff(driven.mean) > 0).all() and driven.p_values[2] < 0.05
     assert free.p_values[2] > 0.05
