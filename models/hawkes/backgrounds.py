@@ -31,15 +31,13 @@ from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
 from ..shared.checks import check_choice, check_count
-from ..shared.launches import launch
 from ..shared.notebook_html import Shown
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .fit import Fit, fit
-from .kernels import LOG2_E, squared_distance
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
 from .regions import region_of
-from .significance import triggering_test
+from .significance import kernel_sums, triggering_test
 
 KINDS = ("constant", "piecewise", "declustered")
 _MOVED = 1e-3  # convergence: largest change of any event's weight
@@ -86,21 +84,6 @@ class BackgroundFit(Shown):
     n_iterations: int
     converged: bool
     outside: float
-
-
-@pk.kernel
-def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
-    """Compute sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
-    operations and an exponential per pair."""
-    i = team.league_rank
-    own = same[i]
-    total = 0.0
-    for j in team.thread_range(x.shape[1]):
-        term = weights[j] * pk.fast_exp2(LOG2_E * a_x[j] * squared_distance(n_dims, False, places, i, x, j))
-        total += pk.where(j == own, 0.0, term)
-    total = team.reduce(total)
-    if team.single():
-        out[i] = total
 
 
 def fit_background(
@@ -298,21 +281,9 @@ class _Maker:
         `at`, shape (n_places, n_dims)."""
         own = at if at.ndim == 1 else np.full(len(at), -1)
         places = self.locations[at] if at.ndim == 1 else at
+        middle = self.locations.mean(axis=0)
         with pk.use(pk.default_space() if self.space is None else self.space):
-            out, middle = pk.zeros(len(places)), self.locations.mean(axis=0)
-            x, y = (pk.copy_of((v - middle).T) for v in (self.locations, places))
-            launch(
-                pk.TeamPolicy(len(places), 128),
-                weighted_density,
-                pk.static(x.shape[0]),
-                pk.copy_of(-0.5 / widths**2),
-                x,
-                pk.copy_of(scale),
-                y,
-                pk.copy_of(own),
-                out,
-            )
-            return out.to_numpy().copy()
+            return kernel_sums(*((v - middle).T for v in (self.locations, places)), scale, widths, own)
 
     def _choose(self, weights):
         """Return the width of each event's kernel, which maximises the weighted leave-one-out log-density."""

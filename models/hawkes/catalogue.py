@@ -341,6 +341,7 @@ def read_catalogue(
     length_unit: LengthUnit = "km",
     time_unit: TimeUnit = "h",
     lonlat: bool = False,
+    spread_h: float | None = None,
     date_order: Literal["year first", "month first", "day first"] | None = None,
 ) -> Catalogue:
     """Read the events of a file or a data frame, with names, dates and marks.
@@ -371,6 +372,9 @@ def read_catalogue(
         Places are longitude and latitude in degrees, on both sides of the date line or not, which are
         projected to kilometres. Areas are exact; distances are those of great circles within 0.1% at 5
         degrees from the centre of the events, 0.6% at 12.5 and 5% at 35. Events further away are refused.
+    spread_h : float, optional
+        Move each time later by a random part of so many hours: of the unit that times are rounded down to,
+        such as 24, so that events of one unit can excite each other. Delays are then rounded, theta is not.
     date_order : {"year first", "month first", "day first"}, optional
         Order of ambiguous dates in text.
 
@@ -421,6 +425,12 @@ def read_catalogue(
     else:
         warn_of_degrees(places, locations)
         locations = locations * LENGTHS_KM[length_unit]
+    if spread_h is not None:
+        least, width = hours.min(), check_number(spread_h, "spread_h", above=0.0)
+        hours = hours + np.random.default_rng(0).uniform(0.0, width, len(hours))
+        later = hours.min() - least
+        origin = None if origin is None else origin + np.timedelta64(round(later * 3.6e9), "us")
+        horizon = None if horizon is None else horizon - later
     order = np.argsort(hours, kind="stable")
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:

@@ -119,7 +119,7 @@ def add_events(one):
     command.add(one, own, box_km=_BOX, polygon=file, least_h=km, jitter=km)
     command.add(one, Likelihood, "repeats")
     one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
-    command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat")
+    command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat", "spread_h")
     command.add(one, own, "tau_x", "tau_t", "sample_tau")
     end = {"help": "end of observation, hours after the first event (the last event)"}
     command.add(one, Likelihood, "dtype", "error_bound", "space", horizon_h=end)

@@ -180,8 +180,8 @@ def _coarse_times(likelihood, delay):
         return []
     return [
         f"times are to the {_UNITS[unit]}, and {tied:.0%} of the events share theirs: events at one time"
-        " do not excite each other, so that theta is too small and delays are too long; use finer times, or"
-        " spread them over their unit at random"
+        " do not excite each other, so that theta is too small; spread times over their unit"
+        f" (read_catalogue(spread_h={unit:.3g}), --spread-h {unit:.3g})"
     ]
 
 

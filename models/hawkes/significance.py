@@ -29,7 +29,7 @@ from ..shared.checks import check_count, check_seed
 from ..shared.launches import launch
 from ..shared.notebook_html import Shown
 from .checks import check_events
-from .kernels import LOG2_E
+from .kernels import LOG2_E, squared_distance
 
 _N_H, N_OMEGA = 5, 8
 # Ratio of neighbours on the grid of omega and of h^2: 8, which is three squarings of the exponential.
@@ -103,22 +103,18 @@ class TriggeringTest(Shown):
 
 
 @pk.kernel
-def place_density(s, i, n_dims, x, widths, out):
-    """Sum the normal densities about all other places at place i of set s, each with a separate width. 3 D
-    + 3 operations and an exponential per place."""
+def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
+    """Compute sum_j weights_j exp(a_x_j r^2) at place i, without j = same[i]; one team per place. 3 D + 3
+    operations and an exponential per pair."""
+    i = team.league_rank
+    own = same[i]
     total = 0.0
-    for j in range(x.shape[2]):
-        r2 = 0.0
-        for c in range(n_dims):
-            d = x[s, c, i] - x[s, c, j]
-            r2 += d * d
-        one = 1.0 / widths[s, j]
-        scale = 1.0
-        for _ in range(n_dims):
-            scale *= one
-        term = scale * pk.fast_exp2((-0.5 * LOG2_E) * r2 * one * one)
-        total += pk.where(j == i, 0.0, term)
-    out[s, i] = total
+    for j in team.thread_range(x.shape[1]):
+        term = weights[j] * pk.fast_exp2(LOG2_E * a_x[j] * squared_distance(n_dims, False, places, i, x, j))
+        total += pk.where(j == own, 0.0, term)
+    total = team.reduce(total)
+    if team.single():
+        out[i] = total
 
 
 @pk.kernel
@@ -362,13 +358,20 @@ def _rows(n):
     return [np.arange(low, low + length) for low in np.linspace(0, n - length, n_rows).astype(int)]
 
 
+def kernel_sums(x, places, weights, widths, same):
+    """Return `weighted_density` at `places`, shape (n_dims, n_places), for normal kernels at `x`."""
+    out = pk.zeros(places.shape[1])
+    rest = map(pk.copy_of, (-0.5 / widths**2, x, weights, places, same))
+    launch(pk.TeamPolicy(out.size, 128), weighted_density, pk.static(len(x)), *rest, out)
+    return out.to_numpy().copy()
+
+
 def _density(x, widths):
     """Return the leave-one-out kernel density at the places, with a separate width for each kernel; shape
     (n_sets, n_places)."""
-    n_sets, n_dims, n = x.shape
-    out = pk.empty((n_sets, n))
-    launch((n_sets, n), place_density, pk.static(n_dims), pk.copy_of(x), pk.copy_of(widths), out)
-    density = out.to_numpy() / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
+    _, n_dims, n = x.shape
+    sums = [kernel_sums(one, one, w**-n_dims, w, np.arange(n)) for one, w in zip(x, widths)]
+    density = np.array(sums) / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
     return np.maximum(density, 1e-9 * _or_one(density.mean(axis=1, keepdims=True)))
 
 

@@ -118,12 +118,12 @@ def test_the_command(tmp_path, told):
     rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, t))
     (tmp_path / "events.csv").write_text(f"x_km,y_km,t_hours\n{rows}\n")
     fit = f"fit {tmp_path}/events.csv --method likelihood --figures none --simulations 0".split()
-    fit += ["--background", "constant", "--out", str(tmp_path)]
+    fit += f"--background constant --out {tmp_path}".split()
     for name, right, status in (("right", 9.1, 0), ("wrong", 5.0, 2)):
         ring = [[0, 0], [right, 0], [right, 9.1], [0, 9.1], [0, 0]]
         file = tmp_path / f"{name}.geojson"
         file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
-        assert main([*fit, "--polygon", str(file)]) == status
+        assert main([*fit, *f"--polygon {file}".split()]) == status
     assert "events lie outside" in told.err
     assert main([*fit, *f"--polygon {file} --background paper".split()]) == 2
     assert "--polygon is for a fitted background" in told.err

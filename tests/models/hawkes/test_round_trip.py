@@ -235,7 +235,7 @@ def test_commands(table, tmp_path, told):
         assert (tmp_path / f"{name}.png").stat().st_size > 5_000
     assert main(["forecast", *events, *omori, *posterior, *"--hours 100 --draws 40".split()]) == 0
     assert main(["compare", *events, *omori, *posterior]) == 0
-    assert main(["compare", *events, "--background", "constant"]) == 0
+    assert main(["compare", *events, *"--background constant".split()]) == 0
     assert main("calibrate --background constant --clusters fast --sets 2 --space serial".split()) == 0
     out = told.out
     for words in (
@@ -245,5 +245,5 @@ def test_commands(table, tmp_path, told):
         "theta = 0.5, fast (mean",
     ):
         assert words in out, words
-    assert main(["probabilities", *events, "--posterior", "none.nc"]) == 2
+    assert main(["probabilities", *events, *"--posterior none.nc".split()]) == 2
     assert "there is no such file" in told.err

@@ -25,16 +25,18 @@ def triggered(seed, n=210.0):
     return hawkes.simulate(TRUTH, n_immigrants=n, horizon_h=YEAR, seed=seed)
 
 
+def drawn(shape, seed, n):
+    places, times = SHAPES[shape](default_rng(seed), n)
+    order = np.argsort(times)
+    return places[order], times[order]
+
+
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_level(shape):
     """Draw 120 sets without triggering: a correct test of 5 % rejects more than 16 of them once in 20,000
     times.
     """
-    sets = []
-    for k in range(120):
-        places, times = SHAPES[shape](default_rng([5, k]), 70)
-        order = np.argsort(times)
-        sets.append((places[order], times[order]))
+    sets = [drawn(shape, [5, k], 70) for k in range(120)]
     found = several_tests(sets, n_simulations=39, seeds=range(120), space="threads")
     p_values = np.array([one.p_value for one in found])
     assert (p_values <= 0.05).sum() <= 16
@@ -103,10 +105,7 @@ def test_the_default_finds_what_was_simulated():
 
 def test_towns_have_narrow_kernels():
     """With half of the events in two towns, kernels there are narrower, and the density is the true one."""
-    random = default_rng(2)
-    places, times = SHAPES["two towns"](random, 800)
-    order = np.argsort(times)
-    places, times = places[order], times[order]
+    places, times = drawn("two towns", 2, 800)
     found = hawkes.fit_background(places, times, n_simulations=0, max_iter=2, space="threads")
     town = hawkes.fit_background(
         places, times, bandwidth_km=1.5, n_simulations=0, max_iter=2, space="threads"
@@ -127,9 +126,7 @@ def test_towns_have_narrow_kernels():
 
 
 def test_seasons_are_found():
-    places, times = SHAPES["season"](default_rng(4), 900)
-    order = np.argsort(times)
-    found = hawkes.fit_background(places[order], times[order], n_simulations=0, max_iter=2, space="threads")
+    found = hawkes.fit_background(*drawn("season", 4, 900), n_simulations=0, max_iter=2, space="threads")
     assert len(found.rates_per_h) >= 6
     assert len(hawkes.fit_background(*even(5), n_simulations=0, max_iter=2).rates_per_h) == 1
 
@@ -157,6 +154,16 @@ def test_coarse_times_are_noted(unit, words):
     assert any(words in note for note in hawkes.notes(likelihood, TRUTH, n_simulations=0))
     fine = hawkes.Likelihood(made.locations, made.times, space="threads")
     assert not hawkes.notes(fine, TRUTH, n_simulations=0)
+    dates = np.datetime64("2026") + coarse.astype("m8[h]")
+    table = dict(zip(("x_km", "y_km", "t_hours"), (*made.locations.T, dates)))
+    spread = hawkes.read_catalogue(table, spread_h=unit, end="2028-01-01")
+    assert spread.dates(spread.horizon_h) == np.datetime64("2028")
+    assert (spread.dates(spread.times) - dates[spread.rows]).max() > 0.9 * np.timedelta64(int(unit), "h")
+    thetas = [
+        hawkes.fit(one, start=TRUTH, n_simulations=0).params.theta
+        for one in (fine, likelihood, spread.likelihood(space="threads"))
+    ]
+    assert thetas[1] < 0.7 * thetas[0] and thetas[2] == pytest.approx(thetas[0], rel=0.1)
 
 
 def test_events_reported_twice_are_noted():
@@ -168,12 +175,11 @@ def test_events_reported_twice_are_noted():
     order = np.argsort(soon)
     found = hawkes.fit_background(near[order], soon[order], space="threads").fit
     assert any("reported twice look like this" in note for note in found.notes)
-    order = np.argsort(np.concatenate([times, times[again]]), kind="stable")
-    same = hawkes.Likelihood(
-        np.concatenate([places, places[again]])[order], np.concatenate([times, times[again]])[order]
-    )
+    same = np.append(np.arange(400), again)
+    same = same[np.argsort(times[same], kind="stable")]
+    likelihood = hawkes.Likelihood(places[same], times[same])
     assert "20 events have place and time of an earlier one" in " ".join(
-        hawkes.notes(same, TRUTH, n_simulations=0)
+        hawkes.notes(likelihood, TRUTH, n_simulations=0)
     )
 
 
@@ -199,14 +205,14 @@ def test_criteria_of_other_backgrounds_are_not_compared():
 def test_few_events_say_nothing():
     for n in (1, 2):
         places, times = np.arange(2.0 * n).reshape(n, 2), np.arange(n)
-        calls = (
-            lambda: hawkes.fit(hawkes.Likelihood(places, times)),  # noqa: B023
-            lambda: hawkes.sample_posterior(hawkes.Likelihood(places, times)),  # noqa: B023
-            lambda: hawkes.fit_background(places, times),  # noqa: B023
-        )
-        for call in calls:
+        few = (hawkes.Likelihood(places, times),)
+        for call, given in (
+            (hawkes.fit, few),
+            (hawkes.sample_posterior, few),
+            (hawkes.fit_background, (places, times)),
+        ):
             with pytest.raises(InputError, match=f"the record has {n} event.*; expected at least 3"):
-                call()
+                call(*given)
     three = hawkes.fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
     assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
 

@@ -78,7 +78,7 @@ def test_a_misspelt_column_of_runs_is_refused(tmp_path, capsys):
         with pytest.raises(pk.InputError, match="there is no column '(usr|run)'; there are 'user', 'time'"):
             read(tmp_path / "events.csv", time="time", **options)
     assert read(tmp_path / "events.csv", time="time", run=None).n_runs == 1
-    assert main(["describe", str(tmp_path / "events.csv"), "--time", "time"]) == 2
+    assert main(f"describe {tmp_path}/events.csv --time time".split()) == 2
     assert main(f"describe {tmp_path}/events.csv --time time --one-run".split()) == 0
 
 
@@ -316,7 +316,7 @@ def test_orders_are_counted_before_they_are_fitted(tmp_path, told):
     pytest.importorskip("pandas")
     path = tmp_path / "runs.csv"
     path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
-    assert main(["fit", str(path), "--total", "100"]) == 2
+    assert main(f"fit {path} --total 100".split()) == 2
     assert "or max_branches (--max-branches)" in told.err
     words = f"fit {path} --total 5 --max-branches 2 --starts 1 --space serial".split()
     assert main(words) == 0
