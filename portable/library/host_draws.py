@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..core.launch.dispatch import parallel_for
 from ..errors import InputError
-from ..core.language.kernel import Function, Parameters, kernel
+from ..core.language.kernel import Function, Kernel, Parameters, from_text
 from ..core.places.policy import RangePolicy
 
 MOST_COUNT = 2**52
@@ -60,7 +61,7 @@ class Drawn(Function):
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),
-            _with_weights if weights else _OF[len(arrays)],
+            _of_elements(len(arrays), len(weights)),
             self,
             *(np.array(v).ravel() for v in arrays),
             *weights,
@@ -69,27 +70,13 @@ class Drawn(Function):
         return found.reshape(arrays[0].shape)
 
 
-@kernel
-def _three(i, fn, seed, stream, draw, out):
-    out[i] = fn(seed[i], stream[i], draw[i])
-
-
-@kernel
-def _four(i, fn, seed, stream, draw, a, out):
-    out[i] = fn(seed[i], stream[i], draw[i], a[i])
-
-
-@kernel
-def _five(i, fn, seed, stream, draw, a, b, out):
-    out[i] = fn(seed[i], stream[i], draw[i], a[i], b[i])
-
-
-@kernel
-def _with_weights(i, fn, seed, stream, draw, weights, out):
-    out[i] = fn(seed[i], stream[i], draw[i], weights)
-
-
-_OF = {3: _three, 4: _four, 5: _five}  # by the number of arguments
+@functools.cache
+def _of_elements(n, weights):
+    """Return a kernel that stores the values of a function of the elements of n arrays, and of `weights`."""
+    names, more = [f"a{k}" for k in range(n)], ["weights"] * weights
+    params, given = ", ".join([*names, *more]), ", ".join([*(f"{name}[i]" for name in names), *more])
+    lines = [f"def draw(i, fn, {params}, out):\n", f"    out[i] = fn({given})\n"]
+    return from_text(Kernel, "draw", __name__, "<draws>", lines, 1, {}, (False, False, 1))
 
 
 def drawn(text: Function[Parameters, Any]) -> Function[Parameters, Any]:

@@ -77,7 +77,7 @@ class Linked:
         dtypes = [{"float": self.float_dtype, "int": "int64"}.get(v.dtype, v.dtype) for v in numbers]
         self.arranged, self.llvm, self.result = arrangement(result), [SCALAR[d] for d in dtypes], types.none
         if dtypes:
-            self.result = _arranged(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
+            self.result = arranged_as(self.arranged, iter([NUMBA[d] for d in dtypes]), types.Tuple)
 
     def reload(self):
         """Before code from numba's cache is loaded."""
@@ -88,13 +88,10 @@ class Linked:
         function.attributes.add("alwaysinline")
         written = self.written
         lower = Emitter(target, 1, self.float_dtype, written.fastmath, written.name)
-        builder = Builder(function.append_basic_block("begin"))
+        builder = Builder(function.append_basic_block())
         lower.begin(builder)
         place = function.args[0]
         args = arguments(self.signature, lower.ops, written.portable_text.params, place)
-        start = builder.append_basic_block("start")
-        builder.branch(start)
-        builder.position_at_end(start)
         result = lower.make_place().inline(written.portable_text, args)
         for k, v in enumerate(flat(result) if self.llvm else ()):
             builder.store(
@@ -127,8 +124,8 @@ class Linked:
             numbers = self._call(context, builder, kinds, values)
         if not numbers:
             return context.get_dummy_value()
-        return _arranged(
-            self.arranged, iter(numbers), functools.partial(_tuple, context, builder), self.result
+        return arranged_as(
+            self.arranged, iter(numbers), functools.partial(made_tuple, context, builder), self.result
         )
 
     def _call(self, context, builder, kinds, values):
@@ -168,15 +165,15 @@ def _unchanged(kind, made_from, name):
     return Unchanged(made)
 
 
-def _tuple(context, builder, parts, kind):
+def made_tuple(context, builder, parts, kind):
     return context.make_tuple(builder, kind, parts)
 
 
-def _arranged(like, numbers, wrap, kind=None):
+def arranged_as(like, numbers, wrap, kind=None):
     """Return numbers arranged as a source returns them, each tuple by `wrap`."""
     if like is None:
         return next(numbers)
-    parts = [_arranged(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
+    parts = [arranged_as(part, numbers, wrap, kind and kind[k]) for k, part in enumerate(like)]
     return wrap(parts, kind) if kind else wrap(parts)
 
 

@@ -35,7 +35,7 @@ from ..core.language.frontend import writes
 from ..core.language.kernel import Kernel
 from ..core.places.policy import n_indices
 from ..core.language.reducer import Reducer, Sum
-from .functions import Unchanged, Written, name_of, nothing_native
+from .functions import Unchanged, Written, arranged_as, made_tuple, name_of, nothing_native
 from .policies import FIELDS, kind_of
 from .threads import CHUNKS_A_THREAD, ENTRY, I64, MOST, call, n_threads, ready, share
 from .types import NUMBA, PTR, block, specs_of, word_at, words
@@ -131,10 +131,11 @@ class Launch:
         if any(self.entry.complex_sums):
             raise DTypeError(f"{self.where}: sums of complex numbers are for launches from Python")
         self.numbers = [NUMBA[d] for d in dtypes]
-        parts, numbers = [], iter(self.numbers)
-        for n in self.shapes:
-            parts.append(next(numbers) if n is None else types.Tuple([next(numbers) for _ in range(n)]))
-        self.result = types.Tuple(parts) if self.several else parts[0] if parts else types.none
+        parts = tuple(n and (None,) * n for n in self.shapes)
+        self.arranged = parts if self.several else parts[0] if parts else ()
+        self.result = types.none
+        if parts:
+            self.result = arranged_as(self.arranged, iter(self.numbers), types.Tuple)
 
     def _reducers(self, given, kind):
         """Return the reducers, and True if the result is a tuple."""
@@ -258,18 +259,11 @@ class Launch:
         return room
 
     def _read(self, context, b, results):
-        numbers = iter(
-            [b.load(place, typ=context.get_value_type(kind)) for place, kind in zip(results, self.numbers)]
-        )
-        parts = []
-        for k, n in enumerate(self.shapes):
-            kind = self.result[k] if self.several else self.result
-            parts.append(
-                next(numbers) if n is None else context.make_tuple(b, kind, [next(numbers) for _ in range(n)])
-            )
-        if self.several:
-            return context.make_tuple(b, self.result, parts)
-        return parts[0] if parts else context.get_dummy_value()
+        if not results:
+            return context.get_dummy_value()
+        kinds = map(context.get_value_type, self.numbers)
+        numbers = iter([b.load(place, typ=kind) for place, kind in zip(results, kinds)])
+        return arranged_as(self.arranged, numbers, functools.partial(made_tuple, context, b), self.result)
 
 
 # ---- the work of a launch, in numba's language; core/machines/cpu/space.py has the same in Python

@@ -14,7 +14,7 @@ _NAMES = {"range": "RangePolicy", "team": "TeamPolicy"} | {
     f"box{d}": f"MDRangePolicy{d}" for d in range(2, MOST_BOX + 1)
 }
 _MADE = [namedtuple(name, FIELDS) for name in _NAMES.values()]
-Range, Team, Box2, Box3, Box4 = _MADE
+Range, Team, *_ = _MADE  # and boxes, at the numbers of their dimensions
 _KINDS = dict(zip(_MADE, _NAMES))
 _NO_BOX = (0,) * len(_SIDES)
 _int = types.int64
@@ -68,39 +68,23 @@ def _team(league_size, team_size=None, space=None, scratch_bytes=0):
     return make
 
 
-@register_jitable
-def _side(begin, end, d):
-    return _int(begin[d]), _int(end[d])
-
-
-def _box2(begin, end, space=None):
-    n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]), _int(0)
-    return Box2(no, n, no, no, no, *_side(begin, end, 0), *_side(begin, end, 1), no, no, no, no)
-
-
-def _box3(begin, end, space=None):
-    n, no = _extent(begin[0], end[0]) * _extent(begin[1], end[1]) * _extent(begin[2], end[2]), _int(0)
-    sides = *_side(begin, end, 0), *_side(begin, end, 1), *_side(begin, end, 2)
-    return Box3(no, n, no, no, no, *sides, no, no)
-
-
-def _box4(begin, end, space=None):
-    plane = _extent(begin[0], end[0]) * _extent(begin[1], end[1])
-    n, no = plane * _extent(begin[2], end[2]) * _extent(begin[3], end[3]), _int(0)
-    sides = *_side(begin, end, 0), *_side(begin, end, 1), *_side(begin, end, 2), *_side(begin, end, 3)
-    return Box4(no, n, no, no, no, *sides)
-
-
-_BOXES = {2: _box2, 3: _box3, 4: _box4}
+def _box_of(d):
+    """Return a function that makes a box of d dimensions; numba indexes tuples by constants alone."""
+    size = " * ".join(f"extent(begin[{k}], end[{k}])" for k in range(d))
+    sides = ", ".join(f"whole({side}[{k}])" for k in range(d) for side in ("begin", "end"))
+    text = f"def make(begin, end, space=None): return made(0, {size}, 0, 0, 0, {sides}, *rest)"
+    scope = {"made": _MADE[d], "extent": _extent, "whole": _int, "rest": _NO_BOX[2 * d :]}
+    exec(text, scope)  # noqa: S102  (the text above)
+    return scope["make"]
 
 
 @overload(MDRangePolicy)
 def _box(begin, end, space=None):
     _without_space("MDRangePolicy", space)
     sizes = {len(v) if isinstance(v, types.BaseTuple) else 0 for v in (begin, end)}
-    if len(sizes) > 1 or not sizes <= _BOXES.keys():
+    if len(sizes) > 1 or not sizes <= {*range(2, MOST_BOX + 1)}:
         raise InputError(
             f"MDRangePolicy: begin and end are numba's {begin} and {end}; expected tuples of 2"
             f" to {MOST_BOX} integers each"
         )
-    return _BOXES[sizes.pop()]
+    return _box_of(sizes.pop())

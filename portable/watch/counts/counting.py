@@ -371,10 +371,7 @@ def _fill(function, lower, text, args):
     """Emit the code of a function that returns a source's result, by `lower`; its arguments are the numbers
     that are not constant.
     """
-    builder = Builder(function.append_basic_block("begin"))
-    start = builder.append_basic_block("start")
-    builder.branch(start)
-    builder.position_at_end(start)
+    builder = Builder(function.append_basic_block())
     lower.begin(builder)
     passed = iter(function.args)
     args = [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
