@@ -87,7 +87,7 @@ class Schedule:
                 alive -= 1
             elif not member.done and not member.place:
                 ready.append(member)  # it was only interrupted
-            elif group.settled():
+            elif group.halted():
                 going = self._going(group)
                 ready += going
                 alive -= not going

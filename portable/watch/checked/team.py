@@ -87,13 +87,14 @@ class Group:
     """
 
     def __init__(self, number, size):
-        self.number, self.size, self.members = number, size, []
+        self.number, self.size, self.running, self.members = number, size, size, []
         self.failed = False
         self._arrays, self._used = {}, 0
 
-    def settled(self):
-        """Return True if no member can continue by itself."""
-        return all(m.done or m.place for m in self.members)
+    def halted(self):
+        """Count one more member that cannot continue by itself; return True if no member can."""
+        self.running -= 1
+        return not self.running
 
     def disagreement(self):
         """Return (waiting member, other member) if not all wait at the same collective; None if they do."""
@@ -112,7 +113,7 @@ class Group:
     def answers(self):
         """Return each member's result of the collective that all of them have reached; the next phase
         begins."""
-        word = self.members[0].place[0]
+        word, self.running = self.members[0].place[0], self.size
         result = self.members[0].answer([m.value for m in self.members])
         for m in self.members:
             m.place = m.answer = None
