@@ -388,7 +388,7 @@ MODELS = {
     "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
     "algorithms": (run_algorithms, algorithms),
 }
-MOST_BUILDS, FEW_BUILDS = 5, 2  # of one kernel, evenly distributed over types and constants
+MOST_BUILDS, FEW_BUILDS = 5, 1  # of one kernel, evenly distributed over types and constants
 DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
 
 
