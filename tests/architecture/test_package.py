@@ -75,8 +75,8 @@ def test_what_is_to_be_installed_is_ours():
     )
     files = [
         path
-        for folder in ("portable", "models", "roofline", "docs", "tests")
-        for kind in ("py", "md", "ipynb", "html")
+        for folder in "portable models roofline docs tests".split()
+        for kind in "py md ipynb html".split()
         for path in (ROOT / folder).rglob(f"*.{kind}")
     ]
     named = set()

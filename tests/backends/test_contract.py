@@ -33,7 +33,7 @@ def assert_provides(offered, protocol):
             assert starred or list(has) == plain, (name, list(has), plain)
 
 
-@pytest.mark.parametrize("name", ["serial", "threads", "cuda", "checked"])
+@pytest.mark.parametrize("name", "serial threads cuda checked".split())
 def test_backends_and_what_launches(name):
     assert isinstance(registry.backend(name), contract.Backend)
     assert_provides(registry.backend(name), contract.Backend)

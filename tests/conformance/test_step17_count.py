@@ -80,7 +80,7 @@ def cpu(request):
         yield
 
 
-@pytest.mark.parametrize("build", ["text", "touched", "lanes", "executed"])
+@pytest.mark.parametrize("build", "text touched lanes executed".split())
 def test_a_count_makes_no_code_of_the_launch_itself(x, cpu, build):
     @pk.kernel
     def doubled(i, x):
@@ -132,7 +132,7 @@ def test_packs_may_be_as_wide_as_another_machine_has_them(cpu, width):
     found = totals(pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=f"lanes:{width}"))
     assert (sizes == width).all() and (ranks == np.arange(100) % width).all()
     assert found["store float64"] == 3 + 3 * 100
-    for wrong in ("text:8", "lanes:many", "lanes:0", "lanes:1000"):
+    for wrong in "text:8 lanes:many lanes:0 lanes:1000".split():
         with pytest.raises(InputError, match="build: "):
             pk.count(pk.TeamPolicy(3), members, sizes, ranks, build=wrong)
 

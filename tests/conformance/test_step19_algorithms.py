@@ -71,7 +71,7 @@ def bounds(dtype):
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 def test_sizes_around_tiles(space, dtype, descending):
     """Sort one tile, one key more and less, and several tiles: of 4,096 keys on a GPU, of at least 2,048 on a
     CPU.
@@ -103,7 +103,7 @@ def by_teams(monkeypatch, *tiling):
     monkeypatch.setattr(algorithms, "_tiling", lambda space: tiling)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 @pytest.mark.parametrize("of", ["serial", "threads"])
 def test_tiles_that_look_back(monkeypatch, of, dtype):
     """Run the sort of a GPU's teams on CPUs with teams of one: many small tiles, concurrently on threads."""
@@ -163,7 +163,7 @@ def test_sort_by_key_takes_values_along(space):
     assert_array_equal(sorted_values, values[order])
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 @pytest.mark.parametrize("largest", [True, False])
 def test_top_k_takes_the_first_of_equals(space, dtype, largest):
     x = numbers(default_rng(4), dtype, (3, 70))

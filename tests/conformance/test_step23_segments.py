@@ -81,7 +81,7 @@ def rows_are_combined(space, shape, dtype):
         ]
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 def test_prefixes_of_rows(space, dtype):
     for shape in ("short", "mixed", "none"):
         x, offsets = ragged(default_rng(2), shape, dtype)
@@ -111,7 +111,7 @@ def few_looks(monkeypatch):
     monkeypatch.setattr(rows, "_kept", threading.local())
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 @pytest.mark.parametrize("lengths", [[16] * 3, [17, 0, 0, 16, 1, 33, 300, 31], [0, 5, 0, 1, 70, 70, 0]])
 def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows):
     """Combine rows that end at a block, one value after it, or are empty, together with long rows."""
@@ -194,7 +194,7 @@ def test_places_among_edges(space, dtype):
         assert_array_equal(found.to_numpy(), np.searchsorted(edges, values, side))
 
 
-@pytest.mark.parametrize("dtype", ["int32", "uint64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
 def test_different_numbers(space, dtype):
     for n in [0, 1, 200]:
         x = default_rng(5).integers(0, 40, n).astype(dtype)

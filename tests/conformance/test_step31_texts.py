@@ -144,7 +144,7 @@ def test_threads_have_room_side_by_side():
         except Exception as error:  # noqa: BLE001
             raised.append(error)
 
-    threads = [threading.Thread(target=work, args=(kind,)) for kind in ("terms", "calls", "signs", "within")]
+    threads = [threading.Thread(target=work, args=(kind,)) for kind in "terms calls signs within".split()]
     for thread in threads:
         thread.start()
     for thread in threads:

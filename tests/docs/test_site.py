@@ -53,7 +53,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     """Build all pictures, which takes minutes on two cores, if Sphinx is installed: pip install ".[docs]"."""
     missing = [
         m
-        for m in ("sphinx", "myst_nb", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton")
+        for m in "sphinx myst_nb pydata_sphinx_theme numpydoc sphinx_copybutton".split()
         if importlib.util.find_spec(m) is None
     ]
     if missing:

@@ -99,7 +99,7 @@ def test_a_mixture_has_the_bits_of_the_array_in_memory(kind, X, tmp_path, space)
     how = {"prior": None, "max_iter": 3, "tol": -1.0, "random_state": 0, "space": space}
     there = kind(X, tmp_path)
     streamed, whole = (mixture.DirichletMixture(2, **how).fit(data) for data in (there, X))
-    for name in ("means_", "covariances_", "weights_", "objective_history_"):
+    for name in "means_ covariances_ weights_ objective_history_".split():
         assert_array_equal(getattr(streamed, name), getattr(whole, name))
     if kind in (in_parquet, in_two_files):
         assert streamed.feature_names_in_.tolist() == ["x0", "x1"]

@@ -128,9 +128,7 @@ def test_resampling(tmp_path):
         again.cells == found.cells and again.fewer_steps == found.fewer_steps
     )  # times are equal, too: nothing was computed
     at = 1 << 14, 2.0
-    mse = {
-        name: found.of(name)[at]["mse"] for name in ("systematic", "stratified", "rejection", "metropolis")
-    }
+    mse = {name: found.of(name)[at]["mse"] for name in "systematic stratified rejection metropolis".split()}
     assert list(mse.values()) == sorted(mse.values()) and mse["metropolis"] == pytest.approx(1.0, abs=0.05)
     bias = [excess(found.of(f"metropolis / {c}", found.fewer_steps)[1 << 10, 4.0]) for c in (1, 2, 4, 8)]
     assert abs(bias[0]) < 0.06 < bias[2] < bias[3] and bias[1] < bias[2]

@@ -99,7 +99,7 @@ def test_files_of_before_load_and_those_of_another_family_say_whose_they_are(sam
         tree["posterior"].attrs["attained_error"] = found.attained_error
     tree.to_netcdf(tmp_path / "before.nc", engine="h5netcdf")
     again, frame = type(found).load(tmp_path / "before.nc"), found.to_pandas()
-    for name in ("names", "fixed", "priors", "method", "seed", "complete"):
+    for name in "names fixed priors method seed complete".split():
         assert getattr(again, name) == getattr(found, name)
     assert getattr(again, "attained_error", 0.0) == getattr(found, "attained_error", 0.0)
     assert_array_equal(frame[found.names[0]].to_numpy(), again.draws[:, :, 0].ravel())

@@ -210,15 +210,7 @@ def run_resampling():
     weights = np.arange(1.0, 20.0)
     for short in (schemes.SHORT, 0):  # rows that one launch can process, and rows divided into tiles
         with mock.patch.object(schemes, "SHORT", short):
-            for name in (
-                "systematic",
-                "stratified",
-                "multinomial",
-                "residual",
-                "ssp",
-                "rejection",
-                "killing",
-            ):
+            for name in "systematic stratified multinomial residual ssp rejection killing".split():
                 ancestors = getattr(resampling, name)(weights, seed=1, n_ancestors=19, space="serial")
     for scheme in ("metropolis", "megopolis"):
         getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
@@ -325,10 +317,10 @@ def run_algorithms():
     """Run the algorithms shared by the models, and the sort of a GPU's teams."""
     by_teams = {"_by_teams": lambda space: True, "_tiling": lambda space: (1, 8, 512)}
     with mock.patch.multiple(algorithms, **by_teams):
-        for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
+        for dtype in "int32 int64 uint32 uint64 float32 float64".split():
             for n in (20, 70_000):  # one digit, and several
                 pk.argsort(np.arange(n).astype(dtype), "serial", descending=n < 50)
-    for dtype in ("int32", "int64", "uint32", "uint64", "float32", "float64"):
+    for dtype in "int32 int64 uint32 uint64 float32 float64".split():
         x = np.arange(20).astype(dtype)
         pk.sort_by_key(x, x, "serial")
         pk.top_k(x.reshape(2, 10), 3, True, "serial"), pk.top_k(x.reshape(2, 10), 3, False, "serial")

@@ -136,7 +136,7 @@ def row_sum(row, n):
 
 
 @pytest.mark.parametrize("order", ["C", "F", "strided"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint64"])
+@pytest.mark.parametrize("dtype", "float32 float64 int32 uint64".split())
 def test_arrays_of_any_layout(order, dtype):
     @njit
     def sums(a, out):

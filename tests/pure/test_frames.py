@@ -23,7 +23,7 @@ def element(i, x):
     return x[i]
 
 
-@pytest.mark.parametrize("library", ["pandas", "xarray", "polars", "pyarrow"])
+@pytest.mark.parametrize("library", "pandas xarray polars pyarrow".split())
 def test_a_column_is_a_view_of_its_own_memory(library):
     column = made(library, np.array(NUMBERS))
     view = pk.asview(column, space="serial")

@@ -59,7 +59,7 @@ def launch(request, fake_cuda):
     return made
 
 
-both = pytest.mark.parametrize("launch", ["parallel_for", "teams", "box", "plan"], indirect=True)
+both = pytest.mark.parametrize("launch", "parallel_for teams box plan".split(), indirect=True)
 
 
 @both

@@ -262,7 +262,7 @@ def test_indices_out_of_range(place, index):
 
 def test_a_view_never_changes():
     view = pk.zeros(3, space="serial")
-    for name in ("shape", "pointer", "label", "anything"):
+    for name in "shape pointer label anything".split():
         with pytest.raises(AttributeError, match="never changes"):
             setattr(view, name, 1)
     with pytest.raises(TypeError, match="0 dimensions"):

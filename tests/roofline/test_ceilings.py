@@ -181,7 +181,7 @@ def test_measured_again_the_better_is_kept(kept, tmp_path):
     assert wait.better(dataclasses.replace(wait, rate=Samples((1.5,)))) is wait
 
 
-@pytest.mark.parametrize("spoil", ["age", "cpu", "content", "source"])
+@pytest.mark.parametrize("spoil", "age cpu content source".split())
 def test_a_stale_measurement_is_made_anew(kept, tmp_path, monkeypatch, spoil):
     roofline.ceilings("serial")
     path = file_in(tmp_path)

@@ -207,7 +207,7 @@ def busy(team, out):
         out[0] = total
 
 
-@pytest.mark.parametrize("name", ["axpy", "dot", "histogram", "copy"])
+@pytest.mark.parametrize("name", "axpy dot histogram copy".split())
 @pytest.mark.parametrize("slow", [1.7, 5.0, 1000.0])
 def test_there_is_always_a_reason(machine, name, slow):
     counts = shown.counted()[name]

@@ -97,7 +97,7 @@ def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_pat
         row["median"]
     ) > 0
     known = json.loads(base.read_text())
-    for name in ("median", "lower", "upper", "values"):
+    for name in "median lower upper values".split():
         own = known["parts"][0]["results"][0]["seconds"]
         own[name] = [s / 100 for s in own[name]] if name == "values" else own[name] / 100
     base.write_text(json.dumps(known))

@@ -137,23 +137,9 @@ PAGES = [
     *(
         ROOT / "docs" / f"{page}.md"
         for page in (
-            "tutorial",
-            "kernels",
-            "spaces",
-            "checked",
-            "numba",
-            "backends",
-            "hawkes",
-            "tmap",
-            "roofline",
-            "edm",
-            "resampling",
-            "state-space",
-            "mixture",
-            "coming-from/scikit-learn",
-            "cytometry",
-            "clusters",
-        )
+            "tutorial kernels spaces checked numba backends hawkes tmap roofline edm resampling "
+            "state-space mixture coming-from/scikit-learn cytometry clusters"
+        ).split()
     ),
 ]
 

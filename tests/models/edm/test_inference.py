@@ -127,7 +127,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     whole = edm.cross_map_test(x, 2, n_surrogates=more.n_max, **keys)
     last = more.n_tried == more.n_max
     assert last[1, 0]
-    for part in ("rho", "n_better", "n_tried", "p_values"):
+    for part in "rho n_better n_tried p_values".split():
         assert_array_equal(getattr(more, part)[last], getattr(whole, part)[last])
     went_on = int((more.n_tried > 19).sum())
     assert f"{went_on} that none of these matched went on to {more.n_max}" in more.summary()
@@ -272,7 +272,7 @@ def test_several_targets_and_columns(space):
     assert_array_equal(found.predicted[:, 1], edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted)
     maps = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 1:], space=space)
     alone = edm.smap(x[:, 0], 2, theta=[0.0, 2.0], target=x[:, 2], space=space)
-    for part in ("predicted", "coefficients", "rank", "observed", "rho"):
+    for part in "predicted coefficients rank observed rho".split():
         assert_array_equal(getattr(maps, part)[..., 1], getattr(alone, part))
     windows = edm.ccm(
         x[:, 0],
@@ -334,7 +334,7 @@ def test_lagged_maps_of_several_targets():
     both = edm.lagged_map(x[:, 0], x[:, 1:], 2, **keys)
     for q in (0, 1):
         alone = edm.lagged_map(x[:, 0], x[:, 1 + q], 2, **keys)
-        for part in ("rho", "interval", "peak", "peak_interval", "p_values", "peak_p"):
+        for part in "rho interval peak peak_interval p_values peak_p".split():
             assert_array_equal(getattr(both, part)[q], getattr(alone, part))
     frame = pandas.DataFrame(x, columns=list("abc"))
     named = edm.lagged_map(frame, ["b", "c"], 2, columns="a", **keys).to_pandas()

@@ -344,7 +344,7 @@ def test_one_team_gives_the_bits_of_all(space, E, tau, Tp, radius, dtype):
         plans._calls.by_form.clear()
         alone, whole = edm.simplex(x, E, **keys), edm.simplex(x[:, None], E, **keys)
         assert [len(one.launches) for one in plans._calls.by_form.values()] == [1, 7]
-        for name in ("predicted", "observed", "variance", "times"):
+        for name in "predicted observed variance times".split():
             assert_array_equal(getattr(alone, name), getattr(whole, name))
         assert alone.rho == whole.rho or np.isnan(alone.rho) and np.isnan(whole.rho)
 

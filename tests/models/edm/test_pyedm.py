@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pyedm = pytest.importorskip("pyEDM")
 
-NOT_HERE = {f"test_embed_{what}" for what in ("univariate", "multivariate", "include_time", "from_file")}
+NOT_HERE = {f"test_embed_{what}" for what in "univariate multivariate include_time from_file".split()}
 DATA = pyedm.sampleData
 SPACE = {"space": "threads"}
 

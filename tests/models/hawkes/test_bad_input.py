@@ -144,7 +144,7 @@ def test_explosive_simulations_end():
         simulate(Parameters(**GOOD | {"theta": 3.0}), n_immigrants=10.0, horizon_h=1e6, seed=1)
 
 
-@pytest.mark.parametrize("kind", ["numpy", "pandas", "list", "text"])
+@pytest.mark.parametrize("kind", "numpy pandas list text".split())
 def test_dates_want_the_function_that_reads_them(kind):
     dates = np.datetime64("2026-01-31T12:30") + np.arange(3) * np.timedelta64(1, "h")
     if kind == "pandas":

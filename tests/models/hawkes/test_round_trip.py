@@ -214,7 +214,7 @@ def test_declustered():
 def test_commands(table, tmp_path, told):
     """Run commands on a user's CSV with dates: fit, joined probabilities from the posterior of a fit,
     residuals, forecast, comparison."""
-    for module in ("arviz_stats", "h5netcdf", "matplotlib", "scipy"):
+    for module in "arviz_stats h5netcdf matplotlib scipy".split():
         pytest.importorskip(module)
     write(tmp_path / "a.csv", table)
     events = f"{tmp_path}/a.csv --time when --ids case --space serial --out {tmp_path}".split()

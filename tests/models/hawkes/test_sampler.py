@@ -211,7 +211,7 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
 
     def assert_whole(**options):
         resumed = sample_posterior(small, **OPTIONS | options, checkpoint=path)
-        for name in ("draws", "log_likelihood", "acceptance", "attained_error"):
+        for name in "draws log_likelihood acceptance attained_error".split():
             assert_array_equal(getattr(resumed, name), getattr(whole, name))
         assert resumed.complete and resumed.start == whole.start
 

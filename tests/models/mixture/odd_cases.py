@@ -12,7 +12,7 @@ def plain():
     made |= {f"I{own}": widths(own, own, own) for own in (8, 16, 24, 32, 40, 64)} | {
         "mixed": widths(8, 16, 32, 24)
     }
-    for version in ("2.0", "3.0", "3.1", "3.2"):
+    for version in "2.0 3.0 3.1 3.2".split():
         for kind, odd in made.items():
             order = "4,3,2,1" if (len(kind) + len(version) + int(version[2])) % 2 else "1,2,3,4"
             yield right(f"{kind} of {version}", odd.but(version=version, order=order))
@@ -154,9 +154,7 @@ def instruments():
         spillover=True,
     )
     mass = Odd(
-        channels=tuple(
-            Channel(name, most="10000") for name in ("Time", "Event_length", "Yb172Di", "Ir191Di")
-        ),
+        channels=tuple(Channel(name, most="10000") for name in "Time Event_length Yb172Di Ir191Di".split()),
         rows=((1.0, 20.0, 3.5, 0.0), (2.0, 21.0, 0.25, 100.5)),
         version="3.0",
         order="4,3,2,1",

@@ -9,18 +9,18 @@ from .odd_fcs import FLOAT, WHOLE, right, widths, wrong
 
 def orders():
     one = {"header": lambda first, last: (first, last + 1)}
-    for order in ("3,4,1,2", "2,1,4,3", "4,3,2,1", "1,2,3,4"):
+    for order in "3,4,1,2 2,1,4,3 4,3,2,1 1,2,3,4".split():
         yield right(f"order {order}", FLOAT.but(order=order))
         yield right(f"order {order}, one off", FLOAT.but(order=order, **one))
         yield right(f"order {order} of whole numbers", widths(32, 32).but(order=order, **one))
     for order in ("1, 2, 3, 4", " 4,3,2,1 ", "1,2", "2,1"):
         yield right(f"order {order!r}", FLOAT.but(order=order))
         yield right(f"order {order!r} of 16 bits", WHOLE.but(order=order))
-    for order in ("1,2,3,4,5,6,7,8", "8,7,6,5,4,3,2,1", "1,2,3,4", "5,6,7,8,1,2,3,4"):
+    for order in "1,2,3,4,5,6,7,8 8,7,6,5,4,3,2,1 1,2,3,4 5,6,7,8,1,2,3,4".split():
         yield right(f"order {order} of doubles", FLOAT.but(kind="D", order=order))
     yield right("order 1 of bytes", widths(8, 8, 8).but(order="1"))
     yield right("no order of bytes", widths(8, 8, 8).but(changed=(("$BYTEORD", None),)))
-    for order in ("1,2,3", "2,3,4,1", "1234", "0,1,2,3", "1,1,2,2", "little", "3,4,1,2;", "1"):
+    for order in "1,2,3 2,3,4,1 1234 0,1,2,3 1,1,2,2 little 3,4,1,2; 1".split():
         odd = FLOAT.but(changed=(("$BYTEORD", order),), **one)
         yield wrong(f"order {order}", odd, r"\$BYTEORD is")
     yield wrong("no order", FLOAT.but(changed=(("$BYTEORD", None),)), r"\$BYTEORD is")
@@ -261,7 +261,7 @@ def offsets():
         (None, "PAR is missing"),
     ):
         yield wrong(f"PAR {text}", FLOAT.but(changed=(("$PAR", text),)), word)
-    for text in ("C", "U", "c", "list"):
+    for text in "C U c list".split():
         yield wrong(f"MODE {text}", FLOAT.but(changed=(("$MODE", text),)), r"\$MODE is")
     whole = FLOAT.build()
     for cut in (1, 4, 8, 47, 48, 100, 400):
@@ -319,7 +319,7 @@ def wholes():
     high = WHOLE.but(rows=((1024 + 7, 5, 2048 + 9), (1, 2, 3)))
     yield right("bits above the range", high, ((7, 5, 9), (1, 2, 3)), says="1031 is read as 7")
     yield right("range 1000", widths(16, 16, most="1000").but(rows=((999, 3), (1010, 4))))
-    for text in ("262144.0", "2.62144E5", "4294967296", "0", "1"):
+    for text in "262144.0 2.62144E5 4294967296 0 1".split():
         yield right(f"range {text}", widths(32, 32, most=text).but(rows=((262143, 3), (17, 4))))
     yield right("range of 64 bits", widths(64, most="18446744073709551616").but(rows=((2**40,), (3,))))
     yield right("no range", WHOLE.but(changed=(("$P2R", None),)), says=r"\$P2R is missing")

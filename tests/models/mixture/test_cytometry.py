@@ -28,7 +28,7 @@ def rows_of(path):
         return list(csv.DictReader(lines))
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_component_densities_add_up_to_the_marginal(kind):
     sample = cytometry.Sample(raw_cells(), CHANNELS)
     points, good = cytometry.Panel.of([sample]).points(sample)
@@ -126,7 +126,7 @@ def test_files_that_hold_no_populations(tmp_path):
 
 def earlier(model, header=None):
     """Return arrays and header of a mixture as written by releases before 0.2."""
-    arrays = {name: getattr(model, name) for name in ("weights_", "means_", "covariances_", "_centre")}
+    arrays = {name: getattr(model, name) for name in "weights_ means_ covariances_ _centre".split()}
     arrays |= {name: getattr(model, name) for name in ("precisions_cholesky_", "objective_history_")}
     sums, *online = model._online
     arrays |= dict(zip(("online_n", "online_xbar", "online_scatter"), sums))
@@ -282,7 +282,7 @@ def test_fit_from_end_to_end(space, file, tmp_path, told):
     populations, shares = rows_of(out / "populations.csv"), rows_of(out / "shares.csv")
     assert sum(int(row["cells"]) for row in populations) == 298 and shares[0]["left out"] == "2"
     if space == "serial":
-        for name in ("biaxial", "medians", "shares", "marginals"):
+        for name in "biaxial medians shares marginals".split():
             assert (out / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (out / "figures.pdf").read_bytes()[:4] == b"%PDF"
     found = cytometry.Populations.load(out / "mixture.npz", space=space)

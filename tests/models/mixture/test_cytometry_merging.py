@@ -72,7 +72,7 @@ def chain(kind="full", space="serial"):
 
 
 @pytest.mark.parametrize("method", ["entropy", "modes"])
-@pytest.mark.parametrize("kind", ["full", "diag", "tied", "spherical"])
+@pytest.mark.parametrize("kind", "full diag tied spherical".split())
 def test_what_overlaps_is_one_population(method, kind):
     """The chain has one mode, and no gap between its cells; the idle component joins its neighbour."""
     model, X, own = chain(kind)

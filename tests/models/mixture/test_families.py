@@ -49,7 +49,7 @@ def test_t_agrees_with_numpy(space, noise):
     assert abs(total - 1.0) < 1e-12 and (found.noise_weight_ > 0.0) == noise
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_t_of_infinite_dof_is_normal(kind):
     """Compare with DirichletMixture without a prior, for every kind of covariances."""
     X, _ = heavy(300, dof=30.0)
@@ -116,7 +116,7 @@ def test_missing_values_agree_with_numpy(space):
     assert_array_equal(found.impute(X)[known], X[known])
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_missing_values_under_a_prior(kind):
     """The objective never falls, and few missing values change little; without any the result is the usual
     one.

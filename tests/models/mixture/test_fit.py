@@ -81,7 +81,7 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind, n_iter):
     )
     with pytest.warns(match="converge"):
         peer.fit(X)
-    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+    for name in "weights_ means_ covariances_ precisions_cholesky_".split():
         assert getattr(model, name).shape == getattr(peer, name).shape
         assert_allclose(getattr(model, name), getattr(peer, name), rtol=1e-9, atol=1e-9)
     assert_allclose(model.score_samples(X), peer.score_samples(X), rtol=1e-9)
@@ -188,7 +188,7 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
     models = [
         DirichletMixture(3, max_iter=2, tol=-1e9, space=space, **first).fit(points) for points in (mapped, X)
     ]
-    for name in ("means_", "covariances_", "weights_", "objective_history_"):
+    for name in "means_ covariances_ weights_ objective_history_".split():
         assert_array_equal(getattr(models[0], name), getattr(models[1], name))
     assert_array_equal(models[0].predict(mapped), models[1].predict(X))
     mapped[n // 2, 1] = np.nan

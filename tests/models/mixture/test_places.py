@@ -187,7 +187,7 @@ def test_densities_of_views(far):
 
 
 def same(one, other):
-    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+    for name in "weights_ means_ covariances_ objective_history_".split():
         assert getattr(one, name).tobytes() == getattr(other, name).tobytes(), name
 
 
@@ -236,7 +236,7 @@ def test_an_iteration_of_a_long_run_is_one_graph(far, monkeypatch, prior):
             found.append(fitted(space, max_iter=9, prior=prior, moves=False))
     step = "mixture.maximise + mixture.prepare + mixture.log_joint"
     assert [sum(label.startswith(step) for label in one.kernels) for one in heard] == [0, 9, 9]
-    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+    for name in "weights_ means_ covariances_ objective_history_".split():
         first, *others = (getattr(model, name).tobytes() for model in found)
         assert others == [first] * 2, name
 

@@ -291,7 +291,7 @@ def test_same_draws_on_every_space(space):
         model = DirichletMixture(3, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
         model.space = where
         found.append(model.sample_posterior(X, 3, n_warmup=2, n_thin=2, seed=9))
-    for name in ("weights", "means", "covariances", "alpha", "counts"):
+    for name in "weights means covariances alpha counts".split():
         assert_allclose(getattr(found[0], name), getattr(found[1], name), rtol=1e-9, atol=1e-12)
     assert found[0].counts.sum(axis=1).tolist() == [n] * 3
 
@@ -388,7 +388,7 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
         assert_array_equal(column, getattr(moved[2], name))
 
 
-@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_a_file_holds_the_draws(tmp_path, kind):
     pytest.importorskip("h5netcdf")
     X = default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)

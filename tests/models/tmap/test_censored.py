@@ -83,7 +83,7 @@ def test_known_parameters_behind_a_horizon():
     model, info = fit(runs, orders=[1, 3], start=truth, tol=1e-10, space=SERIAL)
     errors = standard_errors(model, runs, space=SERIAL)
     assert np.diff(info.history).min() > -1e-9
-    for name in ("alpha", "rates", "exits", "switching"):
+    for name in "alpha rates exits switching".split():
         assert np.abs((getattr(model, name) - getattr(truth, name)) / getattr(errors, name)).max() < 4.0, name
 
 

@@ -234,7 +234,7 @@ def test_an_empty_table(tmp_path):
 def test_models_come_back(tmp_path):
     MODEL.save(tmp_path / "m.json")
     again = TransientMAP.load(tmp_path / "m.json")
-    for name in ("alpha", "orders", "rates", "switching"):
+    for name in "alpha orders rates switching".split():
         assert_array_equal(getattr(again, name), getattr(MODEL, name))
 
 

@@ -131,7 +131,7 @@ def test_known_parameters_are_recovered():
     model, info = fit(runs, orders=[1, 3], n_starts=2, max_iter=200, tol=1e-9, space="threads")
     errors = standard_errors(model, runs, space="threads")
     assert info.converged
-    for name in ("alpha", "rates", "exits", "switching"):
+    for name in "alpha rates exits switching".split():
         off = (getattr(model, name) - getattr(truth, name)) / getattr(errors, name)
         assert np.abs(off).max() < 4.0, name
 

@@ -47,7 +47,7 @@ def test_teams_that_take_several_packs(space, monkeypatch):
     monkeypatch.setattr(packed, "LEAST_TEAMS", 3)
     again = runs.subset(slice(None))  # the packed form is stored with the runs
     (shared,) = EM(again, model.orders, 1, np.float64, space).expectation([model])
-    for name in ("loglik", "first", "last", "time", "moves"):
+    for name in "loglik first last time moves".split():
         assert_allclose(getattr(shared, name), getattr(whole, name), rtol=1e-12)
     assert whole.visits.sum() == pytest.approx(runs.n_gaps, rel=1e-12)
 

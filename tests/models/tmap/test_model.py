@@ -116,7 +116,7 @@ def test_matrices_out_and_in():
     model = TransientMAP([0.3, 0.7], [2, 3], [1.5, 4.0], [[0.2, 0.5], [0.4, 0.1]])
     d0, d1, _, start = model.matrices()
     again = TransientMAP.from_matrices(d0, d1, start)
-    for name in ("alpha", "orders", "rates", "switching"):
+    for name in "alpha orders rates switching".split():
         assert_allclose(getattr(again, name), getattr(model, name), rtol=1e-15)
     d1[0, 0] = 0.1
     with pytest.raises(InputError, match="d1 is not that of Erlang branches"):

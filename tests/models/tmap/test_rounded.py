@@ -129,7 +129,7 @@ def test_parameters_behind_coarse_rounding():
     runs = rounded(TRUTH.simulate(4_000, seed=3, space="serial"), 0.5)
     model, info = fit(runs, orders=[1, 3], space="serial")
     errors = standard_errors(model, runs, space="serial")
-    for name in ("alpha", "rates", "exits", "switching"):
+    for name in "alpha rates exits switching".split():
         assert np.abs((getattr(model, name) - getattr(TRUTH, name)) / getattr(errors, name)).max() < 4.0, name
     assert np.diff(info.history).min() > -1e-9 and info.converged
     assert fit(Runs(runs.values, runs.lengths), orders=[1, 3], space="serial")[0].rates[0] > 100.0

@@ -58,7 +58,7 @@ def test_what_is_known_of_gaps(kind, runs, tmp_path):
     found = tmap.StoredRuns(
         kind(runs.values, tmp_path), runs.lengths, runs.censored, path=tmp_path / "gaps.npy"
     )
-    for name in ("n_runs", "n_gaps", "mean", "mean_exponent", "longest", "shortest", "n_zero", "nbytes"):
+    for name in "n_runs n_gaps mean mean_exponent longest shortest n_zero nbytes".split():
         assert getattr(found, name) == getattr(runs, name), name
     assert_array_equal(found.values[5:900], runs.values[5:900])
     assert_array_equal(found.complete, runs.complete)
