@@ -143,7 +143,7 @@ def test_what_one_side_refuses_is_told_with_its_reason(capsys):
     assert "changes: lowered -> refused: LanguageError: no such word\n" in capsys.readouterr().out
 
 
-def test_a_revision_that_is_not_there(capsys):
+def test_a_revision_that_is_not_there(told):
     with pytest.raises(SystemExit):
         same_code.main(["no-such-revision"])
-    assert "REV: " in capsys.readouterr().err
+    assert "REV: " in told.err

@@ -93,11 +93,11 @@ def test_the_ten_kernels_by_lanes(name, dtype, packed):
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_an_example_checks_itself(name, monkeypatch, capsys):
+def test_an_example_checks_itself(name, monkeypatch, told):
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "serial"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    assert "serial" in capsys.readouterr().out
+    assert "serial" in told.out
 
 
 def test_pi_draws_the_published_numbers():

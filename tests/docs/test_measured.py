@@ -19,7 +19,7 @@ def rows():
     return [row for document in measured.documents(records.FOLDER) for row in measured.rows_of(document)]
 
 
-def test_the_page_is_made_from_the_records(tmp_path, capsys):
+def test_the_page_is_made_from_the_records(tmp_path, told):
     """`python -m portable.roofline measured` writes the page again."""
     assert cli.main(["measured", "--out", str(tmp_path / "page.md")]) == 0
     assert (tmp_path / "page.md").read_text() == measured.PAGE.read_text()

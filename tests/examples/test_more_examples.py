@@ -16,10 +16,10 @@ def test_there_are_eight_more():
 
 
 @pytest.mark.parametrize("name", MORE)
-def test_it_checks_itself(space, name, monkeypatch, capsys):
+def test_it_checks_itself(space, name, monkeypatch, told):
     monkeypatch.setattr(sys, "argv", [f"{name}.py", space])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    assert f"{name} on {space}" in capsys.readouterr().out
+    assert f"{name} on {space}" in told.out
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -44,7 +44,7 @@ def test_a_subinterpreter_is_refused():
     assert tried("a_subinterpreter", seed=1) is None
 
 
-def test_an_attack_that_does_not_hold_is_told(monkeypatch, capsys):
+def test_an_attack_that_does_not_hold_is_told(monkeypatch, told):
     from . import __main__ as command
 
     monkeypatch.setattr(command, "ATTACKS", {})
@@ -56,4 +56,4 @@ def test_an_attack_that_does_not_hold_is_told(monkeypatch, capsys):
     command.ATTACKS["fails"] = ATTACKS.pop("fails")
     monkeypatch.setattr(command, "tried", lambda name, seed: "exit status 1")
     assert command.main(["--minutes", "0.0001", "--seed", "3"]) == 1
-    assert "fails" in capsys.readouterr().out
+    assert "fails" in told.out

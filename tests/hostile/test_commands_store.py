@@ -43,13 +43,13 @@ def test_a_cross_map_is_interrupted_and_given_again(table, tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("request_", [["crossmap", "-E", "2"], "simplex --columns a -E 2".split()])
-def test_an_input_is_not_written_over(request_, tmp_path, capsys):
+def test_an_input_is_not_written_over(request_, tmp_path, told):
     path = tmp_path / "x.npy"
     np.save(path, jobs.series())
     before = path.read_bytes()
     columns = [word.replace("a", "0") if word == "a" else word for word in request_]
     assert edm_main([columns[0], str(path), *columns[1:], "--space", "serial", "--out", str(path)]) == 2
-    assert "x.npy, the file that is read; name another one" in capsys.readouterr().err
+    assert "x.npy, the file that is read; name another one" in told.err
     assert path.read_bytes() == before
 
 

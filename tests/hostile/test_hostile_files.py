@@ -296,7 +296,7 @@ def test_names_of_channels_lose_their_quotes(tmp_path):
         ),
     ],
 )
-def test_models_that_are_none(content, words, tmp_path, capsys):
+def test_models_that_are_none(content, words, tmp_path, told):
     path = tmp_path / "model.json"
     path.write_bytes(content)
     with pytest.raises(pk.InputError, match=words):

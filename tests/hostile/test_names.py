@@ -103,7 +103,7 @@ def test_columns_and_files(tmp_path, capsys):
         assert "\x1b[2" not in said.err and r"\udcff\x1b.npz" in said.err.replace("\n", "")
 
 
-def test_channels_lose_no_fit(tmp_path, capsys):
+def test_channels_lose_no_fit(tmp_path, told):
     pytest.importorskip("matplotlib")
     path = tmp_path / "cells.npz"
     X = default_rng(1).normal(size=(200, 2)) * 100.0
@@ -114,5 +114,5 @@ def test_channels_lose_no_fit(tmp_path, capsys):
         )
         == 0
     )
-    assert "\x1b" not in capsys.readouterr().out
+    assert "\x1b" not in told.out
     assert r"\x1b[2JA mean" in (tmp_path / "out" / "components.csv").read_text()

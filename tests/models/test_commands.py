@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
+from portable.__main__ import main
 from portable.models.shared import command
 from portable.models.shared.files import write
 from portable.models import edm, hawkes
-from portable.models.hawkes.__main__ import main as hawkes_main
 from portable.models.mixture import cytometry
 from portable.errors import InputError
 
@@ -34,8 +34,6 @@ GONE = {
     *("tolerance", "precision", "thin", "n_burn", "n_iter", "n_rounds", "max_rounds", "memory_limit"),
     *("scheme", "sampler", "most_surrogates", "most_branches", "n_most", "error"),
 }
-# scikit-learn's own names stay on its estimator; `initial` is also a model's first state.
-OF_SCIKIT_LEARN = {"n_init", "init_params", "random_state", "n_components", "covariance"}
 
 
 def parsers():
@@ -50,6 +48,10 @@ def parsers():
 def of(made):
     """Return the subparsers of a parser, by name."""
     return next(a for a in made._actions if isinstance(a, argparse._SubParsersAction)).choices
+
+
+def portable_(*arguments):
+    return main(list(arguments))
 
 
 PARSERS = dict(parsers())
@@ -129,8 +131,7 @@ mixture cells.fcs FCS"""
 
 
 def refuse(family, path):
-    main = importlib.import_module(f"portable.models.{family}.__main__").main
-    assert main(REFUSED[family].replace("FILE", path).split()) == 2
+    assert portable_(family, *REFUSED[family].replace("FILE", path).split()) == 2
 
 
 def make_file(path, *names):
@@ -329,8 +330,7 @@ def commands_of(page):
 def run(words, more=()):
     """Run a command as a page shows it, with further options that make it short."""
     package, *rest = shlex.split(os.path.expandvars(words.replace(" ...", "")), comments=True)
-    main = importlib.import_module(f"portable.{package}.__main__").main
-    assert main([*rest, "--space", "serial", *more]) == 0, f"{words}: it refused"
+    assert portable_(package.removeprefix("models."), *rest, "--space", "serial", *more) == 0, words
 
 
 @pytest.fixture
@@ -365,13 +365,13 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
         few += ["--draws", "40", "--warmup", "20"] if sampled else []
         few += [] if name in ("simulate", "mutual") else ["--figures", "none"]
         if name == "simulate":
-            assert hawkes_main(words.split()[1:]) == 0
+            assert portable_("hawkes", *words.split()[1:]) == 0
         else:
             run(words, few)
     assert {"params.json", "posterior.nc", "probabilities.csv", "parents.csv"} <= set(os.listdir("results"))
 
 
-def test_commands_of_the_page_of_edm_run(folder, capsys):
+def test_commands_of_the_page_of_edm_run(folder, told):
     (folder / "edm").mkdir()
     random = default_rng(1)
     x = [0.3]
@@ -403,7 +403,7 @@ def test_commands_of_the_page_of_tmap_run(folder, capsys):
 
 
 @WHOLE
-def test_commands_of_the_page_of_cytometry_run(folder, capsys):
+def test_commands_of_the_page_of_cytometry_run(folder, told):
     options = {"n_populations": 3, "n_markers": 6, "n_rare": 1, "rare": 0.05}
     for seed, name in enumerate(("donor1", "donor2", "DONOR", "NEW")):
         (sample,), _ = cytometry.simulate(n_cells=400, seed=5, **options)
@@ -413,10 +413,6 @@ def test_commands_of_the_page_of_cytometry_run(folder, capsys):
         run(words, few)
     assert "shares.csv" in os.listdir("new") and "mixture.npz" in os.listdir("merged")
     assert "figures.pdf" in os.listdir("pages")
-
-
-def portable_(*arguments):
-    return importlib.import_module("portable.__main__").main(list(arguments))
 
 
 def test_one_command_leads_to_all(capsys):

@@ -309,11 +309,11 @@ def test_an_exception_in_a_capture_ends_it(context, fake_cuda):
     assert fake_cuda.calls[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
 
 
-def test_a_lost_device_frees_quietly(context, fake_cuda, capsys):
+def test_a_lost_device_frees_quietly(context, fake_cuda, told):
     memory = context.allocate(MEMORY_BYTES // 2)
     fake_cuda.fail["cuMemFree_v2"] = 700
     del memory
-    assert capsys.readouterr().err == ""
+    assert told.err == ""
 
 
 def test_other_threads_make_the_device_current(context, fake_cuda):

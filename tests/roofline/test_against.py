@@ -439,7 +439,7 @@ def test_a_case_of_processes_runs_as_it_is_here_the_programs_of_the_other_tree(t
     assert side.batch_seconds(others[0].ours.call, side.no_sync, 1) > 0.01  # includes the whole process
 
 
-def test_this_project_against_itself(tmp_path, capsys):
+def test_this_project_against_itself(tmp_path, told):
     """Prepare both sides of a real case and take one sitting: the driver finds the names that it uses in
     either tree."""
     try:

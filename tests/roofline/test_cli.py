@@ -90,7 +90,7 @@ def test_report_writes_table_page_and_json(space, hawkes_alone, tmp_path, capsys
     assert part["ceilings"]["space"] == space
 
 
-def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
+def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, told):
     # executed counts have another test, and take long to compile
     monkeypatch.setattr(reporting, "LONG", 0.0)
     numbers = tmp_path / "report.json"
@@ -107,7 +107,7 @@ def test_every_method_is_held_against_its_roof(tmp_path, monkeypatch, capsys):
     assert histogram["roof"]["flops"] == 0 and kernel["integer"] == 10_000 and kernel["atomics"] == {}
 
 
-def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
+def test_some_methods_alone(hawkes_alone, tmp_path, told):
     page, numbers = tmp_path / "page.html", tmp_path / "report.json"
     options = f"report --quick --space serial --out {page} --json {numbers} --only".split()
     assert cli.main([*options, "MIXED"]) == 0
@@ -122,18 +122,17 @@ def test_some_methods_alone(hawkes_alone, tmp_path, capsys):
     assert all(kernel["reason"] is None for kernel in result["roof"]["kernels"] if kernel not in low)
     assert cli.main([*options, "nothing of the kind"]) == 2
     assert (
-        "no method's name contains 'nothing of the kind'; there are: Hawkes, all pairs, float64"
-        in capsys.readouterr().err
+        "no method's name contains 'nothing of the kind'; there are: Hawkes, all pairs, float64" in told.err
     )
 
 
-def test_report_on_real_files(hawkes_alone, tmp_path, capsys):
+def test_report_on_real_files(hawkes_alone, tmp_path, told):
     page = tmp_path / "report.html"
     folder = data_folder(tmp_path, events(30))
     options = ["--space", "serial", "--data", folder, "--only", "all pairs"]
     assert cli.main(["report", *options, "--out", str(page)]) == 0
     assert "dc_gunfire_small.csv.gz, 30 events" in page.read_text(encoding="utf-8")
-    assert "dc_gunfire_small.csv.gz" in capsys.readouterr().out
+    assert "dc_gunfire_small.csv.gz" in told.out
 
 
 def test_the_environment_names_the_data_too(hawkes_alone, tmp_path, monkeypatch):
@@ -157,7 +156,7 @@ WRONG_DATA = [
 # NumPy warns of an empty table; the program's message must be the error
 @pytest.mark.filterwarnings("ignore:loadtxt")
 @pytest.mark.parametrize(("content", "words"), WRONG_DATA)
-def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
+def test_wrong_data_is_refused_before_any_run(tmp_path, told, content, words):
     page = tmp_path / "report.html"
     assert (
         cli.main(
@@ -165,7 +164,7 @@ def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
         )
         == 2
     )
-    assert words in capsys.readouterr().err
+    assert words in told.err
     assert not page.exists()
 
 
@@ -185,10 +184,10 @@ def test_wrong_data_is_refused_before_any_run(tmp_path, capsys, content, words):
         (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
     ],
 )
-def test_a_wrong_request_is_refused(tmp_path, monkeypatch, capsys, arguments, words):
+def test_a_wrong_request_is_refused(tmp_path, monkeypatch, told, arguments, words):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 2
-    assert words in capsys.readouterr().err
+    assert words in told.err
     assert not list(tmp_path.iterdir())
 
 
@@ -202,10 +201,10 @@ def test_a_wrong_request_is_refused(tmp_path, monkeypatch, capsys, arguments, wo
         ["compare", "launch", "--rounds", "x"],
     ],
 )
-def test_a_wrong_command_line_is_refused(arguments, capsys):
+def test_a_wrong_command_line_is_refused(arguments, told):
     with pytest.raises(SystemExit) as stopped:
         cli.main(arguments)
-    assert stopped.value.code == 2 and "usage" in capsys.readouterr().err
+    assert stopped.value.code == 2 and "usage" in told.err
 
 
 def raising(error):
@@ -243,10 +242,10 @@ def test_an_interruption_keeps_what_was_measured(tmp_path, monkeypatch):
     assert "interrupted" in page.read_text()
 
 
-def test_names_are_no_markup_for_the_terminal(tmp_path, monkeypatch, capsys):
+def test_names_are_no_markup_for_the_terminal(tmp_path, monkeypatch, told):
     pretend(monkeypatch, {"[bold]fast[/wrong]": lambda: 1.0})
     assert cli.main(f"report --space serial --out {tmp_path}/report.html".split()) == 0
-    assert "[bold]fast[/wrong]" in capsys.readouterr().out
+    assert "[bold]fast[/wrong]" in told.out
 
 
 @pytest.mark.parametrize(("busy", "told"), [(1.25, True), (0.1, False), (None, False)])
@@ -337,9 +336,9 @@ def test_compare_has_a_row_a_peer(name, tmp_path, capsys):
             assert len(row["peer_over_ours"]["values"]) == 3 and row["peer"] in out
 
 
-def test_scaling_wants_threads(capsys):
+def test_scaling_wants_threads(told):
     assert cli.main("compare scaling --quick --space serial".split()) == 2
-    assert "needs two threads or more, got --space serial of 1" in capsys.readouterr().err
+    assert "needs two threads or more, got --space serial of 1" in told.err
 
 
 def test_the_serial_share_of_a_call():
@@ -349,7 +348,7 @@ def test_the_serial_share_of_a_call():
     assert scaling.serial_share(rows, 2) == "speed-up 0.90 of 2: one thread does as well"
 
 
-def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):
+def test_a_peer_that_disagrees_is_an_error(monkeypatch, told):
     sides = [
         Contender(name, lambda: None, result=lambda value=value: value)
         for name, value in (("ours", 1.0), ("peer", 2.0))
@@ -357,4 +356,4 @@ def test_a_peer_that_disagrees_is_an_error(monkeypatch, capsys):
     duel = Duel("work", sides[0], sides[1:], tolerance=1e-9)
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(duels=lambda space, n, quick: [duel]))
     assert cli.main("compare hawkes --space serial --rounds 3".split()) == 1
-    assert "disagrees: peer gave 2.0, ours 1.0" in capsys.readouterr().err
+    assert "disagrees: peer gave 2.0, ours 1.0" in told.err

@@ -44,9 +44,9 @@ def test_a_peer_that_disagrees_is_not_timed(monkeypatch, capsys):
     assert "values differ" in told.err and "gcc" not in told.out.partition("harmonic")[0]
 
 
-def test_options_of_kernels_are_refused_elsewhere(capsys):
+def test_options_of_kernels_are_refused_elsewhere(told):
     assert cli.main("compare layer --quick --only axpy".split()) == 2
-    assert "--only" in capsys.readouterr().err
+    assert "--only" in told.err
 
 
 def test_portability_is_the_harmonic_mean_over_machines_beside_the_fastest_peer():

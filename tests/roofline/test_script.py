@@ -86,7 +86,7 @@ def test_each_kernel_is_told_at_its_costliest(report, monkeypatch):
     assert any("1 more kinds of launches" in note for note in part["notes"])
 
 
-def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
+def test_the_plot_alone_is_a_file_for_papers(tmp_path, told):
     program, drawing = tmp_path / "program.py", tmp_path / "plot.svg"
     program.write_text(PROGRAM)
     options = f"--out {tmp_path}/page.html --svg {drawing} {program}".split()
@@ -95,7 +95,7 @@ def test_the_plot_alone_is_a_file_for_papers(tmp_path, capsys):
     assert {name[3:] for name in names if name[:3] in ("1. ", "2. ")} == {"saxpy, serial", "squares, serial"}
     assert any("DRAM" in name for name in names)
     assert cli.main(["report", "--space", "checked", *options]) == 1
-    assert "nothing to plot" in capsys.readouterr().err
+    assert "nothing to plot" in told.err
 
 
 def test_a_program_may_profile_itself(report):
@@ -130,12 +130,12 @@ def test_an_interrupted_program_keeps_what_it_launched(report):
     assert code == 130 and document["interrupted"] and len(document["results"]) == 2
 
 
-def test_a_program_without_launches_says_so(report, capsys, tmp_path):
+def test_a_program_without_launches_says_so(report, told, tmp_path):
     (tmp_path / "page.html").write_text("an earlier page")
     code, document = report("print(1)")
     assert (
         tmp_path / "page.html"
-    ).read_text() == "an earlier page" and "page.html is not written" in capsys.readouterr().err
+    ).read_text() == "an earlier page" and "page.html is not written" in told.err
     assert code == 1 and document["failures"] == [
         {"case": "script", "method": document["failures"][0]["method"], "message": "it launched no kernel"}
     ]
@@ -179,9 +179,9 @@ def test_launches_too_short_for_the_clock_are_told(report, monkeypatch, launches
         )
 
 
-def test_a_missing_program_is_refused(tmp_path, capsys):
+def test_a_missing_program_is_refused(tmp_path, told):
     assert cli.main(f"report --space serial --out {tmp_path}/page.html nowhere.py".split()) == 2
-    assert "'nowhere.py' is no file" in capsys.readouterr().err
+    assert "'nowhere.py' is no file" in told.err
 
 
 def test_launches_are_counted_on_the_data_that_they_met(report):

@@ -85,7 +85,7 @@ def test_a_program_that_fails_is_named(program, told):
     assert cli.main([*"versus --space serial".split(), paths[0], "nowhere.py"]) == 2
 
 
-def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_path, monkeypatch, capsys):
+def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_path, monkeypatch, told):
     """The file is made the first time; a slower report then ends with 1."""
     monkeypatch.setattr(machine, "busy_cores", lambda *seconds: 0.0)
     base, rows, path = tmp_path / "base.json", tmp_path / "rows.csv", program("run.py", trips=3000)
@@ -101,7 +101,7 @@ def test_a_report_is_held_against_a_baseline_and_written_as_csv(program, tmp_pat
         own = known["parts"][0]["results"][0]["seconds"]
         own[name] = [s / 100 for s in own[name]] if name == "values" else own[name] / 100
     base.write_text(json.dumps(known))
-    assert cli.main(asked) == 1 and "slower" in capsys.readouterr().out
+    assert cli.main(asked) == 1 and "slower" in told.out
 
 
 def test_a_quiet_machine_is_waited_for_so_long_at_most(monkeypatch, told):

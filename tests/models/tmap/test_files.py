@@ -71,7 +71,7 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
     assert "n_censored=1" in told.out
 
 
-def test_a_misspelt_column_of_runs_is_refused(tmp_path, capsys):
+def test_a_misspelt_column_of_runs_is_refused(tmp_path, told):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
     for options in ({"run": "usr"}, {}):
