@@ -22,6 +22,13 @@ def tree(path):
     return ast.parse((ROOT / path).read_text())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees():
+    """Free the trees, which take 170 MB, behind the last test."""
+    yield
+    tree.cache_clear()
+
+
 def breaches(found, paths=SOURCES):
     """Return the findings of the function `found` for each file that has any."""
     return {str(path): wrong for path in paths if (wrong := found(path))}
