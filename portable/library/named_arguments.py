@@ -65,8 +65,8 @@ def _wrong_count(kernel, first, n_given):
     wanted = f"{n - optional} to {n}" if optional else n
     return ShapeError(
         f"kernel '{kernel.name}' ({kernel.place}) takes {wanted} argument(s) after"
-        f" '{', '.join(names[:first])}' ({', '.join(names[first:])}), but {n_given} were given"
-        f"{'; several indices are those of a pk.MDRangePolicy' * (first == 1)}"
+        f" '{', '.join(names[:first])}' ({', '.join(names[first:])}), but {n_given} were given; a range gives"
+        " the first parameter, a pk.MDRangePolicy one for each dimension"
     )
 
 

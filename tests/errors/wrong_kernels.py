@@ -182,6 +182,11 @@ def adds_a_number_too_large(i, k):
 
 
 @pk.kernel
+def returns_a_row(i, x):
+    return x[:2]
+
+
+@pk.kernel
 def returns_two(i, x):
     return x[i], 1.0
 

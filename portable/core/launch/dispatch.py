@@ -318,7 +318,7 @@ def no_kernel(fn):
     """Return the error for a launch of an object that is no kernel."""
     name = getattr(fn, "__name__", repr(fn))
     return LanguageError(
-        f"'{name}' of type {type(fn).__name__} cannot be launched; mark a plain function with @pk.kernel"
+        f"'{name}' of type {type(fn).__name__} cannot be launched; expected a policy, then a @pk.kernel"
     )
 
 

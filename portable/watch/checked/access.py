@@ -44,7 +44,10 @@ def _write(x, cell, index, value):
         x.array[index] = value
     except ValueError as error:
         raise Fault(
-            "read-only write", f"'{x.name}' is read-only here; pass a writable view", x.name, x.index_of(cell)
+            "read-only write",
+            f"'{x.name}' is read-only here; pass a writable argument",
+            x.name,
+            x.index_of(cell),
         ) from error
 
 

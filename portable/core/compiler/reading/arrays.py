@@ -87,7 +87,7 @@ def store_element(build, view, items, value, node):
 
 def check_writable(build, view, node):
     if view.readonly:
-        build.fail(node, f"'{view.label}' is read-only here; pass a writable view", ReadOnlyError)
+        build.fail(node, f"'{view.label}' is read-only here; pass a writable argument", ReadOnlyError)
 
 
 def part_of(build, view, items):

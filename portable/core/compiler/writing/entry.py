@@ -239,6 +239,8 @@ class Entry(Launched):
                     f"{len(values)} value(s), among them a complex number, which pk.Sum alone takes: give"
                     " others, and scans, its parts z.real and z.imag"
                 )
+            elif any(isinstance(value, View) for value in values):
+                got = "an array; return an element, or its .sum()"
             elif result is not None and not self.kernel.portable_text.always_returns:
                 got += " on some paths and nothing on others"
             raise LanguageError(
