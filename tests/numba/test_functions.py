@@ -231,7 +231,7 @@ WRONG = [
     (
         lambda: njit(lambda v: density(v, 0.1, v))(np.int8(1)),
         pk.DTypeError,
-        "argument 'x': numba's int8 is no argument",
+        "argument 'x': numba's int8 is not a kernel",
     ),
     (
         lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.int8)),
