@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
 from ..core import cache, locks
-from ..core.machines.cpu import engine
+from ..core.language.words import int32
+from ..core.machines.cpu import native
 from ..errors import SpaceUnavailableError
 
 I64, PTR = ir.IntType(64), ir.PointerType()
@@ -29,39 +30,25 @@ MOST = 2**62  # threads: all of numba's
 CHUNKS_A_THREAD = 8  # more of them, and all end nearer to each other
 _int = types.int64
 
-# Callers that may request threads: all (0), one at a time that holds Python's lock (1), none (2). As
-# functions: code in numba's cache finds them by name, whereas an address would be invalid in another process.
-_ASKING = """
-@who = internal global i64 0
-@busy = internal global i64 0
-declare i32 @PyGILState_Check()
-define i64 @ask() {
-  %who = load i64, ptr @who
-  switch i64 %who, label %no [ i64 0, label %yes
-                               i64 1, label %locked ]
-locked:
-  %held = call i32 @PyGILState_Check()
-  %holds = icmp ne i32 %held, 0
-  br i1 %holds, label %free, label %no
-free:
-  %taken = cmpxchg ptr @busy, i64 0, i64 1 seq_cst seq_cst
-  %mine = extractvalue { i64, i1 } %taken, 1
-  br i1 %mine, label %yes, label %no
-yes:
-  ret i64 1
-no:
-  ret i64 0
-}
-define void @done() {
-  store atomic i64 0, ptr @busy seq_cst, align 8
-  ret void
-}
-define void @say(i64 %who) {
-  store i64 %who, ptr @who
-  store i64 0, ptr @busy
-  ret void
-}
-"""
+# Callers that may request threads: all (0), one at a time that holds Python's lock (1), none (2); and how
+# many of the second kind have asked.
+_STATE = (ctypes.c_int64 * 2)()
+_state, _holds = native.place_of("portable_threads"), native.c("PyGILState_Check")
+
+
+# As functions: code in numba's cache finds them by name, whereas an address would be invalid in another
+# process.
+def ask():
+    """Return 1 for a caller that may request threads, in the language of native.py."""
+    who = native.load(_state())
+    if who == 1 and int32(_holds()) != 0:
+        return native.add(_state() + 8, 1) == 0
+    return who == 0
+
+
+def done():
+    """Let the next caller ask."""
+    native.write(_state() + 8, 0)
 
 
 def ready():
@@ -81,11 +68,12 @@ def ready():
 
 @locks.compile_once
 def _asking():
-    return engine.load(_ASKING, "who may ask")
+    llvm.add_symbol("portable_threads", ctypes.addressof(_STATE))
+    return native.compiled((ask, done), "who may ask")
 
 
 def _say(who):
-    ctypes.CFUNCTYPE(None, ctypes.c_int64)(_asking()("say"))(who)
+    _STATE[:] = who, 0
     _told[:] = [who]
 
 
