@@ -374,7 +374,8 @@ def read_catalogue(
         degrees from the centre of the events, 0.6% at 12.5 and 5% at 35. Events further away are refused.
     spread_h : float, optional
         Move each time later by a random part of so many hours: of the unit that times are rounded down to,
-        such as 24, so that events of one unit can excite each other. Delays are then rounded, theta is not.
+        such as 24, so that events of one unit can excite each other. Estimates of theta are then right;
+        delays are those of the unit, and h is slightly too large.
     date_order : {"year first", "month first", "day first"}, optional
         Order of ambiguous dates in text.
 
