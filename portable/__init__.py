@@ -76,7 +76,7 @@ from .library.texts.words import cross, digamma, frexp, gcd, isclose, matrix, no
 from .core.language.words import *  # noqa: F403  (a name for each row)
 
 former_names.stand_last()
-__path__ += former_names.beside(__file__)
+__path__ += former_names.checkout_folder(__file__)
 __version__ = "0.1.0"
 __all__ = [
     "AUTO",

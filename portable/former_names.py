@@ -21,7 +21,7 @@ class _Last(MetaPathFinder):
         return None
 
 
-def beside(file: str) -> list[str]:
+def checkout_folder(file: str) -> list[str]:
     """Return the folder in which a checkout has models/ and roofline/, next to portable/; a wheel has them
     inside.
     """

@@ -308,7 +308,7 @@ class _Launch:
             compiled[change] = Function(self.kernel.fn, *options, change)
         return compiled[change]
 
-    def on(self, begin, end):
+    def run_range(self, begin, end):
         if self.n == 1:
             return RangePolicy(begin[0], end[0], space=self.space)
         return MDRangePolicy(tuple(begin), tuple(end), space=self.space)
@@ -320,7 +320,7 @@ class _Launch:
         if gathered:
             self.gathered(gathered, sorted(set().union(*map(places.get, gathered))))
         if others:
-            self.each(others, "atomics") if order == "any" else self.copies(others)
+            self.launch_each(others, "atomics") if order == "any" else self.copies(others)
 
     def run(self, policy, first, functions, body, sums, launch=parallel_for):
         """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
@@ -347,19 +347,19 @@ class _Launch:
             map(operator.add, ends, map(of, zip(*shifts)))
             for ends, of in ((self.begin, min), (self.end, max))
         )
-        self.run(self.on(*map(tuple, box)), names, functions, body, sums)
+        self.run(self.run_range(*map(tuple, box)), names, functions, body, sums)
 
-    def each(self, sums, how, paths=(), launch=parallel_for):
+    def launch_each(self, sums, how, paths=(), launch=parallel_for):
         """Launch a function for each index of the kernel."""
         names = [f"i{p}" for p in range(self.n)]
         body = [f"    {'return ' if paths else ''}f0({', '.join(names)}, {{args}})\n"]
         function = self.function(sums, how, paths)
-        return self.run(self.on(self.begin, self.end), names, [function], body, sums, launch)
+        return self.run(self.run_range(self.begin, self.end), names, [function], body, sums, launch)
 
     def numbers(self, paths):
         """Return the adjoints of numbers, each a sum."""
         launch = functools.partial(parallel_reduce, reducer=(Sum,) * len(paths))
-        return self.each({}, "numbers", paths, launch) if paths else ()
+        return self.launch_each({}, "numbers", paths, launch) if paths else ()
 
     def copies(self, sums):
         """Add to copies, one for each index of a launch, each of which processes some of the kernel's

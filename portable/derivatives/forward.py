@@ -197,7 +197,7 @@ class Walk:
         said = ast.unparse(place).splitlines()[0]
         self.build.fail(place, f"`{said}` has no derivative: {why}", LanguageError, text)
 
-    def along(self, node, put, mask=None):
+    def put_tangents(self, node, put, mask=None):
         """Put a tangent in each direction of a node."""
         for k in bits(self.mask(node) if mask is None else mask):
             made = put(k)
@@ -274,7 +274,7 @@ class Walk:
 
     def view(self, view):
         self.keep(view)
-        self.along(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
+        self.put_tangents(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
 
     def refuse_view(self, view, why="it may be an array from outside, whose elements have no tangents"):
         name, where = view.name.partition("@")[0] or view.label, self.build.line
@@ -334,7 +334,7 @@ class Walk:
                     total = summed(self.build, total, product(self.build, partial, self.slope(a, k)))
             return total
 
-        self.along(o, put)
+        self.put_tangents(o, put)
 
     def choice(self, o):
         """Insert `a if c else b` as an If that assigns the value and its tangents."""

@@ -22,14 +22,14 @@ def run(function, args):
     args = (*args, *optional[len(args) - len(params) :][: len(params) - len(args)])
     specs = described(args)
     if ("host", specs) not in function.compiled:
-        function.compiled["host", specs] = _made(function, specs)
+        function.compiled["host", specs] = _storing_kernel(function, specs)
     kernel, result, dtypes = function.compiled["host", specs]
     outs = [np.zeros(1, dtype) for dtype in dtypes]
     parallel_for(RangePolicy(0, 1, space="serial"), kernel, function, *args, *outs)
     return _arranged(result, iter(outs))
 
 
-def _made(function, specs):
+def _storing_kernel(function, specs):
     """Return a kernel that stores a function's result for such arguments, the result's arrangement, and
     dtypes.
     """

@@ -33,18 +33,18 @@ def roots(view):
 # ---- arrays of tangents
 def shadow(walk, view, k):
     """Return the array of tangents of an array of numbers."""
-    made = (_chosen if view.options else _made if view.base is None else _part)(walk, view, k)
+    made = (_chosen if view.options else _new_tangents if view.base is None else _part)(walk, view, k)
     made.name = f"d_{view.name or 'array'}"
     return walk.build.put(made)
 
 
-def _of(walk, view, whole, k):
+def _part_of_tangents(walk, view, whole, k):
     """Return the existing array of tangents of `whole`, of which `view` is a part or a choice."""
     return walk.tangents.get((whole, k)) or walk.refuse_view(view)
 
 
 def _chosen(walk, view, k):
-    options = [_of(walk, view, v, k) for v in view.options]
+    options = [_part_of_tangents(walk, view, v, k) for v in view.options]
     made = View(view.label, options[0].dtype, [], view.readonly, items=view.items, options=options)
     made.shape = [
         Operation("extent", attr=(made, d), dtype="int", kind=UNIFORM) for d in range(len(view.shape))
@@ -53,12 +53,12 @@ def _chosen(walk, view, k):
 
 
 def _part(walk, view, k):
-    base = _of(walk, view, view.base, k)
+    base = _part_of_tangents(walk, view, view.base, k)
     flags = view.readonly, False, view.lanes_last
     return View(view.label, base.dtype, view.shape, *flags, view.store, base, view.items)
 
 
-def _made(walk, view, k):
+def _new_tangents(walk, view, k):
     dtype = view.dtype if view.dtype in t.PARTS else t.held(view.dtype)
     if view.store == "(local)":
         walk.build.private_bytes += math.prod(view.shape) * t.BITS[dtype] // 8
@@ -73,14 +73,14 @@ def _get(walk, o):
         made = walk.pending.get((o, k))
         return walk.build.put(made) if made else walk.build.operation("get", attr=walk.variable(o.attr, k))
 
-    walk.along(o, put)
+    walk.put_tangents(o, put)
 
 
-def _each(op):
+def _rule_of_first(op):
     """Return the rule of an operation whose tangent is the same operation on the first argument's tangent."""
 
     def rule(walk, o):
-        walk.along(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
+        walk.put_tangents(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
 
     return rule
 
@@ -90,12 +90,12 @@ def _cast(walk, o):
         if o.attr != "bool":
             walk.flat(o, o.args)
         return
-    walk.along(o, lambda k: walk.build.cast(walk.slope(o.args[0], k), o.attr))
+    walk.put_tangents(o, lambda k: walk.build.cast(walk.slope(o.args[0], k), o.attr))
 
 
 def _select(walk, o):
     c, a, b = o.args
-    walk.along(o, lambda k: walk.build.select(c, walk.slope(a, k), walk.slope(b, k)))
+    walk.put_tangents(o, lambda k: walk.build.select(c, walk.slope(a, k), walk.slope(b, k)))
 
 
 def second_wins(build, o, a, b):
@@ -112,7 +112,7 @@ def _extreme(walk, o):
     a, b = o.args
     if walk.mask(o):
         later = second_wins(walk.build, o, a, b)
-        walk.along(o, lambda k: walk.build.select(later, walk.slope(b, k), walk.slope(a, k)))
+        walk.put_tangents(o, lambda k: walk.build.select(later, walk.slope(b, k), walk.slope(a, k)))
 
 
 def _load(walk, o):
@@ -122,7 +122,7 @@ def _load(walk, o):
             walk.refuse_view(o.view)
         return walk.build.operation("load", *o.args, view=view, dtype=o.dtype, counts=o.counts)
 
-    walk.along(o, put)
+    walk.put_tangents(o, put)
 
 
 def _stored(walk, o):
@@ -167,7 +167,7 @@ def _collective(walk, o):
     def put(k):
         return build.operation(o.op, build.operation("settle", walk.slope(o.args[0], k)), attr=Sum)
 
-    walk.along(o, put)
+    walk.put_tangents(o, put)
 
 
 RULES = {
@@ -180,10 +180,10 @@ RULES = {
     "atomic": _atomic,
     "combine": _collective,
     "before": _collective,
-    "item": _each(lambda build, o, slope: build.operation("item", slope, attr=o.attr)),
-    "settle": _each(lambda build, o, slope: build.operation("settle", slope, attr=o.attr)),
-    "rounded": _each(lambda build, o, slope: build.rounded(slope)),
-    "broadcast": _each(lambda build, o, slope: build.operation("broadcast", slope, o.args[1])),
+    "item": _rule_of_first(lambda build, o, slope: build.operation("item", slope, attr=o.attr)),
+    "settle": _rule_of_first(lambda build, o, slope: build.operation("settle", slope, attr=o.attr)),
+    "rounded": _rule_of_first(lambda build, o, slope: build.rounded(slope)),
+    "broadcast": _rule_of_first(lambda build, o, slope: build.operation("broadcast", slope, o.args[1])),
 }
 # operations that pass where their arguments have no tangents, and why they are refused else
 WITHOUT = {

@@ -12,7 +12,7 @@ def inlined(build, base, args, node, change):
     """Return the derivatives of a source at this place; `change`: a Change."""
     start, at = len(build.order), len(build.block.body)
     seeds, result = _seeded_result(build, base, args, node, change.paths)
-    place = build.line, build.at
+    place = build.line, build.seeded_value
 
     def slopes(numbers):
         walk = Walk(build, base, seeds, start)
@@ -23,7 +23,7 @@ def inlined(build, base, args, node, change):
     if change.order == 2:
         second = slopes([v for row in rows for v in row])
         rows += [second[j][i * n : (i + 1) * n] for i in range(len(seeds)) for j in range(i + 1)]
-    build.line, build.at = place
+    build.line, build.seeded_value = place
     items = [*[result] * change.value, *(arranged(result, map(build.rounded, row)) for row in rows)]
     return items[0] if len(items) == 1 else tuple(items)
 
@@ -49,7 +49,7 @@ def _seeded(build, text, args, path, seeds):
     first, *fields = path.split(".")
     k = [name.partition("@")[0] for name in text.params].index(first)
     seed = _Seed(build, text, path, text.tree.args.args[k], seeds)
-    return [*args[:k], seed.at(args[k], fields), *args[k + 1 :]]
+    return [*args[:k], seed.seeded_value(args[k], fields), *args[k + 1 :]]
 
 
 class _Seed:
@@ -58,16 +58,16 @@ class _Seed:
     def __init__(self, build, text, path, place, seeds):
         self.build, self.text, self.path, self.place, self.seeds = build, text, path, place, seeds
 
-    def at(self, value, fields):
+    def seeded_value(self, value, fields):
         """Return a value with such numbers at the fields that are named, or all."""
         names = getattr(value, "names", ())
         if fields:
             if fields[0] not in names:
                 self.refuse(f"there is no field '{fields[0]}'")
             k = names.index(fields[0])
-            return t.Record((*value[:k], self.at(value[k], fields[1:]), *value[k + 1 :]), names)
+            return t.Record((*value[:k], self.seeded_value(value[k], fields[1:]), *value[k + 1 :]), names)
         if isinstance(value, tuple) and value:
-            return t.Record((self.at(v, ()) for v in value), names)
+            return t.Record((self.seeded_value(v, ()) for v in value), names)
         if not isinstance(value, Operation):
             self.refuse("it is no number; name those parameters, or fields of a record, that are")
         if value in self.seeds:

@@ -17,7 +17,7 @@ N_KEPT = 64
 LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 if no statement has left the region
 
 
-def lost(dtype, *keys):
+def unknown_number(dtype, *keys):
     """Represent a number that is not recomputed; `keys` are the loop numbers that would have to be kept for
     it.
     """
@@ -91,7 +91,7 @@ class Region:
         env[LEFT] = self.r.build.const(0)
         self.body(what, env)
 
-    def later(self, entry, env, backwards):
+    def record_region(self, entry, env, backwards):
         """Add to the tape the adjoint of the region between `entry` and `env`, by `backwards(once,
         entry)`.
         """
@@ -109,7 +109,7 @@ class Region:
                 r.assign(variable, seeds[key] or r.build.const(0.0))
             backwards(functools.partial(self.once_back, carries, outside), entry)
 
-        if r.within(put, any(seeds.values())):
+        if r.emit_separately(put, any(seeds.values())):
             for key, variable in carries.items():
                 r.add(entry[key], r.got(variable))
 
@@ -120,7 +120,7 @@ class Region:
         outer, r.adjoints = r.adjoints, {}
         if self.loop:
             r.live |= {env[key] for key in carries}
-        tape = r.apart(self.put, what, env)
+        tape = r.separate_tape(self.put, what, env)
         for key, variable in carries.items():
             r.add(env[key], r.got(variable))
         r.backwards(tape)
@@ -165,18 +165,18 @@ class Run:
         loop = self.region.loop
         for key in self.keys:
             if key in self.gone:
-                number = lost(dtype_of(key), *[(loop, key)] * bool(loop), *self.gone[key])
+                number = unknown_number(dtype_of(key), *[(loop, key)] * bool(loop), *self.gone[key])
             else:
                 number = self.region.r.got(self.held[key], dtype_of(key))
             self.region.r.hold(env, key, number)
 
-    def once(self, what):
+    def run_once(self, what):
         region, own = self.region, dict(self.env)
         if region.loop:
             self.read(own)
         if self.note:
             self.note(what, own)
-        region.r.apart(region.put, _number(region.r, self.first, what), own)
+        region.r.separate_tape(region.put, _number(region.r, self.first, what), own)
         for key, variable in self.held.items():
             if own[key].op == "lost":
                 self.also[key] = own[key].attr
@@ -209,8 +209,8 @@ def fork(r, condition, bodies, nodes, env, more=()):
     more = [*more, *[LEFT] * bool(leaves(nodes))]
     region = Region(r, nodes, lambda body, own: body(own), env, more=more)
     entry = dict(env)
-    Run(region, env).put(lambda run: sides(run.once))
-    region.later(entry, env, lambda once, entry: sides(lambda body: once(body, dict(entry))))
+    Run(region, env).put(lambda run: sides(run.run_once))
+    region.record_region(entry, env, lambda once, entry: sides(lambda body: once(body, dict(entry))))
 
 
 def rest(r, put, nodes, env):
@@ -252,8 +252,8 @@ def trips(r, s, env, left):
     if n is None or left:
         n = Search(r, s, n, run).trips()
     else:
-        run.put(lambda run: counted(r, n, run.once))
-    region.later(entry, env, lambda once, entry: Back(region, once).all(n, entry))
+        run.put(lambda run: counted(r, n, run.run_once))
+    region.record_region(entry, env, lambda once, entry: Back(region, once).all(n, entry))
 
 
 def trip(r, s, number, env):
@@ -261,7 +261,7 @@ def trip(r, s, number, env):
     build = r.build
     if s.form == "range":
         k = number if s.step == 1 else build.binary("*", number, build.const(s.step))
-        env[s.counter] = r.moved(r.known(s.start, env), k)
+        env[s.counter] = r.moved(r.present_value(s.start, env), k)
     r.counters.append(env.get(s.counter))
     r.forward(s.body.body, env)
     r.counters.pop()
@@ -313,7 +313,7 @@ class Search:
         r, build, own = self.r, self.r.build, dict(self.run.env)
         self.run.read(own)
         r.assign(self.go, build.const(False))
-        r.where(build.compare("<=", own[LEFT], build.const(CODES["continue"])), self.goes_on, own)
+        r.emit_if(build.compare("<=", own[LEFT], build.const(CODES["continue"])), self.goes_on, own)
         loop.condition = r.got(self.go, "bool")
 
     def goes_on(self, own):
@@ -323,20 +323,20 @@ class Search:
             condition = r.build.compare("<", r.got(self.made, "int"), self.n)
         else:
             own[LEFT] = r.build.const(0)
-            r.apart(r.forward, self.s.test.body, own)
-            condition = r.known(self.s.condition, own)
+            r.separate_tape(r.forward, self.s.test.body, own)
+            condition = r.present_value(self.s.condition, own)
         r.need(condition)
         r.assign(self.go, r.build.cast(condition, "bool"))
 
     def body(self):
         r, number = self.r, self.r.got(self.made, "int")
-        self.run.once(number)
+        self.run.run_once(number)
         r.assign(self.made, r.build.binary("+", number, r.build.const(1)))
 
 
 def count(r, s, env):
     """Return the number of a range's iterations, which may be negative."""
-    build, (start, stop) = r.build, (r.known(v, env) for v in (s.start, s.stop))
+    build, (start, stop) = r.build, (r.present_value(v, env) for v in (s.start, s.stop))
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
     n = high if low.const == 0 else build.binary("-", high, low)
@@ -354,21 +354,21 @@ class Back:
     """
 
     def __init__(self, region, once):
-        self.region, self.r, self.once = region, region.r, once
+        self.region, self.r, self.run_once = region, region.r, once
         self.kept = [key for key in region.keys if (region.loop, key) in self.r.kept]
 
     def all(self, n, entry):
         """Emit n iterations, from the input of the loop."""
         self.r.need(n, *(entry[key] for key in self.kept))
         gone = [key for key in self.region.keys if key not in self.kept and key != LEFT]
-        env = entry | {key: lost(dtype_of(key), (self.region.loop, key)) for key in gone}
+        env = entry | {key: unknown_number(dtype_of(key), (self.region.loop, key)) for key in gone}
         self.part(None, n, env, 2)
 
     def part(self, first, n, env, depth):
         """Emit n iterations from number `first` on, whose input is the kept numbers of `env`."""
         r = self.r
         if depth == 0 or not self.kept:
-            counted(r, n, functools.partial(self.again, first, env), down=True)
+            counted(r, n, functools.partial(self.repeat_iteration, first, env), down=True)
             return
         build, size = r.build, r.build.const(1)
         arrays = {key: self.array(dtype_of(key)) for key in self.kept}
@@ -386,7 +386,7 @@ class Back:
             loaded = build.operation("load", q, view=array, dtype=array.dtype)
             r.hold(own, key, build.cast(loaded, dtype_of(key)))
         if size.const == 1:
-            self.once(_number(r, first, begin), own)
+            self.run_once(_number(r, first, begin), own)
         else:
             rest = build.extreme("<", size, build.binary("-", n, begin), False)
             self.part(_number(r, first, begin), rest, own, depth - 1)
@@ -404,16 +404,16 @@ class Back:
             for key, array in arrays.items():
                 build.operation("store", build.binary("//", c, size), own[key], view=array)
 
-        self.r.where(build.compare("==", build.binary("%", c, size), build.const(0)), store)
+        self.r.emit_if(build.compare("==", build.binary("%", c, size), build.const(0)), store)
 
     def forward(self, first, n, env, note=None):
         """Run n iterations again, whose results must include the kept numbers."""
-        Run(self.region, env, first, note).put(lambda run: counted(self.r, n, run.once))
+        Run(self.region, env, first, note).put(lambda run: counted(self.r, n, run.run_once))
         self.r.need(*(env[key] for key in self.kept))
 
-    def again(self, first, env, c):
+    def repeat_iteration(self, first, env, c):
         """Repeat iteration first + c, after running those before it."""
         own = dict(env)
         if self.kept:
             self.forward(first, c, own)
-        self.once(_number(self.r, first, c), own)
+        self.run_once(_number(self.r, first, c), own)

@@ -18,7 +18,7 @@ from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, roots, second_wins
-from .regions import CODES, LEFT, fork, loop, lost, marks, rest, undo, zero
+from .regions import CODES, LEFT, fork, loop, unknown_number, marks, rest, undo, zero
 from .rules import FLAT, PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
@@ -65,7 +65,7 @@ class Reverse:
         if missing:
             raise Needed(frozenset().union(*missing))
 
-    def later(self, number, step):
+    def record_adjoint(self, number, step):
         """Add to the tape a function of the adjoint of a number, called if it has one."""
 
         def run():
@@ -78,7 +78,7 @@ class Reverse:
         self.live.add(number)
         self.tape.append(run)
 
-    def apart(self, put, *args):
+    def separate_tape(self, put, *args):
         """Return the operations that `put` adds to the tape."""
         outer, self.tape = self.tape, []
         put(*args)
@@ -89,11 +89,11 @@ class Reverse:
         """Put an operation; `step` is done with its adjoint if it depends on the arrays."""
         missing = [a.attr for a in args if a.op == "lost"]
         if missing:
-            made = lost(dtype, *frozenset().union(*missing))
+            made = unknown_number(dtype, *frozenset().union(*missing))
         else:
             made = self.build.operation(op, *args, dtype=dtype, **more)
         if step and any(a in self.live for a in args):
-            self.later(made, step)
+            self.record_adjoint(made, step)
         return made
 
     # ---- places
@@ -111,7 +111,7 @@ class Reverse:
         put(*args)
         self.build.block = outer
 
-    def where(self, condition, put, *args):
+    def emit_if(self, condition, put, *args):
         """Emit nodes that are executed if a condition holds."""
         if condition.const is not None:
             if condition.const:
@@ -123,7 +123,7 @@ class Reverse:
     def refuse(self, node, why):
         raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
 
-    def known(self, number, env):
+    def present_value(self, number, env):
         """Return the present value of a number of the tree."""
         if number.const is not None:
             return number
@@ -156,15 +156,15 @@ class Reverse:
 
     def leave(self, s, env):
         for r in s.results:
-            env[r.variable] = self.known(r.value, env)
+            env[r.variable] = self.present_value(r.value, env)
         env[LEFT] = self.build.const(CODES[s.how])
 
     def branch(self, s, env):
         bodies = [b.body if b else [] for b in (s.then, s.otherwise)]
         puts = [functools.partial(self.forward, body) for body in bodies]
-        fork(self, self.known(s.condition, env), puts, [*bodies[0], *bodies[1]], env)
+        fork(self, self.present_value(s.condition, env), puts, [*bodies[0], *bodies[1]], env)
 
-    def within(self, put, wanted=False):
+    def emit_separately(self, put, wanted=False):
         """Emit nodes with separate blocks; additions to adjoints of numbers from outside go through
         variables, which are set before them. Return False, with nothing emitted, if they have no effect and
         are not `wanted`.
@@ -195,7 +195,7 @@ class Reverse:
         elif o.op in ("load", "store", "atomic"):
             self.target.access(self, o, env)
         else:
-            env[o] = self.again(o, [self.known(a, env) for a in o.args], env)
+            env[o] = self.emit_again(o, [self.present_value(a, env) for a in o.args], env)
 
     def chosen(self, o, env):
         """Emit `a if c else b`, `a and b`, `a or b`: the other side is not evaluated."""
@@ -205,18 +205,18 @@ class Reverse:
 
         def side(body, value, own):
             self.forward(body, own)
-            own[o] = self.known(value, own)
+            own[o] = self.present_value(value, own)
 
         env[o], nodes = zero(o.dtype), [s for body, _ in sides for s in body]
         puts = [functools.partial(side, *part) for part in sides]
-        fork(self, self.known(o.args[0], env), puts, nodes, env, (o,))
+        fork(self, self.present_value(o.args[0], env), puts, nodes, env, (o,))
 
-    def again(self, o, args, env, step=None):
+    def emit_again(self, o, args, env, step=None):
         """Emit an operation of the tree with other numbers."""
         walk, key, view = self.walk, self.walk.key(o), o.view and env[o.view]
         made = self.put(o.op, args, o.dtype, attr=o.attr, view=view, counts=o.counts)
         if step:
-            self.later(made, step)
+            self.record_adjoint(made, step)
         if step or not any(a in self.live for a in args) or o.op in PASSIVE:
             return made
         if key in FLAT or o.op == "cast" and not t.is_float(o.attr):
@@ -226,7 +226,7 @@ class Reverse:
         step = _ADJOINTS.get(o.op) or (key in PARTIALS and Reverse.by_partials)
         if not step:
             walk.fail(o, WITHOUT.get(o.op, f"'{o.op}' has none in reverse"))
-        self.later(made, functools.partial(step, self, o, args, made))
+        self.record_adjoint(made, functools.partial(step, self, o, args, made))
         return made
 
     def by_partials(self, o, args, made, adjoint):
@@ -244,7 +244,7 @@ class Reverse:
             adjoint = self.build.cast(adjoint, args[0].dtype)
         self.add(args[0], adjoint, made in self.masked)
 
-    def either(self, condition, a, b, adjoint):
+    def add_choice(self, condition, a, b, adjoint):
         self.need(condition)
         none = self.build.const(0.0)
         for number, sides in ((a, (adjoint, none)), (b, (none, adjoint))):
@@ -252,12 +252,12 @@ class Reverse:
                 self.add(number, self.build.select(condition, *sides), True)
 
     def select(self, o, args, made, adjoint):
-        self.either(*args, adjoint)
+        self.add_choice(*args, adjoint)
 
     def extreme(self, o, args, made, adjoint):
         """Add the adjoint of an extreme: of equal numbers the first takes it."""
         self.need(*args)
-        self.either(second_wins(self.build, o, *args), *args[::-1], adjoint)
+        self.add_choice(second_wins(self.build, o, *args), *args[::-1], adjoint)
 
     def plus(self, a, b, op):
         """Return the sum or difference of numbers."""
@@ -301,15 +301,15 @@ class Reverse:
 
     def item(self, item, env):
         if isinstance(item, tuple):
-            return tuple(v and self.known(v, env) for v in item)
-        return self.known(item, env)
+            return tuple(v and self.present_value(v, env) for v in item)
+        return self.present_value(item, env)
 
     def extent(self, view, made, dimension, env):
         """Return an extent of a view that is put again."""
         n = view.shape[dimension]
         if isinstance(n, int) or n.attr[0] is not view:
             return n if isinstance(n, int) else env[n.attr[0]].shape[n.attr[1]]
-        known = [self.known(a, env) for a in n.args]
+        known = [self.present_value(a, env) for a in n.args]
         again = Operation("extent", known, attr=(made, dimension), dtype="int", kind=t.UNIFORM)
         self.build.order.append(again)
         return again
@@ -333,10 +333,10 @@ class Reverse:
         """
         build = self.build
         if not isinstance(item, tuple):
-            return self.known(item, env), True
-        low = build.const(0) if item[0] is None else self.known(item[0], env)
+            return self.present_value(item, env), True
+        low = build.const(0) if item[0] is None else self.present_value(item[0], env)
         if low.const is None or low.const < 0:
-            end = build.binary("+", low, self.known(build.extent(n), env))
+            end = build.binary("+", low, self.present_value(build.extent(n), env))
             low = build.select(build.compare("<", low, build.const(0)), end, low)
         return low, False
 
@@ -369,7 +369,7 @@ class Reverse:
             yield (view, place), functools.reduce(functools.partial(build.binary, "&"), equal)
 
     def chosen_by(self, condition, a, b):
-        step = functools.partial(self.either, condition, a, b)
+        step = functools.partial(self.add_choice, condition, a, b)
         return self.put("select", [condition, a, b], a.dtype, step)
 
 
@@ -378,7 +378,7 @@ def _places(view):
 
 
 def _assigned(reverse, s, env):
-    env[s.variable] = reverse.known(s.value, env)
+    env[s.variable] = reverse.present_value(s.value, env)
 
 
 _STATEMENTS = {

@@ -13,7 +13,7 @@ from collections import Counter
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
 from .operations import roots
-from .regions import LEFT, lost
+from .regions import LEFT, unknown_number
 from .reverse import Reverse
 
 _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
@@ -39,15 +39,15 @@ class Target:
         self.n_accesses = Counter((o.op, root) for o in operations for root in roots(o.view))
 
     # ---- indices
-    def known(self, i):
+    def index_form(self, i):
         if isinstance(i.const, int):
             return i.const
         if i in self.index:
             return self.index.index(i), 0
         if i.op in ("rounded", "cast", "settle"):
-            return self.known(i.args[0])
+            return self.index_form(i.args[0])
         if i.op == "binary" and i.attr in "+-":
-            a, b = map(self.known, i.args)
+            a, b = map(self.index_form, i.args)
             if isinstance(a, tuple) and isinstance(b, int):
                 return a[0], a[1] + b if i.attr == "+" else a[1] - b
             if isinstance(b, tuple) and isinstance(a, int) and i.attr == "+":
@@ -85,7 +85,7 @@ class Target:
     # ---- accesses
     def access(self, reverse, o, env):
         n = len(o.args) - (o.op != "load")
-        numbers = [reverse.known(a, env) for a in o.args]
+        numbers = [reverse.present_value(a, env) for a in o.args]
         if o.view.options:
             reverse.refuse_view(o.view, "it is one of several arrays here; write a branch")
         root, indices = reverse.place(o.view, numbers[:n], env)
@@ -112,7 +112,7 @@ class Target:
         reverse.change(root, indices, value, env)
 
     def load(self, reverse, o, root, indices, numbers, env):
-        known = tuple(map(self.known, indices))
+        known = tuple(map(self.index_form, indices))
         if self.n_accesses["store", root]:
             if None in known:
                 self.conflict(o, root)
@@ -123,12 +123,12 @@ class Target:
                 return
             if held is not None:
                 step = functools.partial(reverse.add, held) if held in reverse.live else None
-                env[o] = reverse.again(o, numbers, env, step)
+                env[o] = reverse.emit_again(o, numbers, env, step)
                 return
         if self.looks and self.walk.mask(root):
             self.sites.setdefault(root, set()).add(known)
         step = functools.partial(self.contribute, reverse, root, indices) if self.walk.mask(root) else None
-        env[o] = reverse.again(o, numbers, env, step)
+        env[o] = reverse.emit_again(o, numbers, env, step)
 
     def conflict(self, o, root):
         self.walk.fail(
@@ -137,7 +137,7 @@ class Target:
         )
 
     def store(self, reverse, o, root, indices, value, env):
-        known = tuple(map(self.known, indices))
+        known = tuple(map(self.index_form, indices))
         if self.n_accesses["atomic", root]:
             self.conflict(o, root)
         if self.shift(known) is None:
@@ -195,7 +195,7 @@ class Target:
         if root not in self.sums:
             return
         if self.offset is not None:
-            known = tuple(map(self.known, indices))
+            known = tuple(map(self.index_form, indices))
             if self.offset != tuple(c for _, c in self.shift(known)):
                 return
         reverse.need(*indices)
@@ -246,7 +246,7 @@ class Target:
         self.begin(reverse, env)
         reverse.forward(tree.root.body, env)
         if seeded:
-            reverse.add(reverse.known(tree.result, env), build.const(1.0))
+            reverse.add(reverse.present_value(tree.result, env), build.const(1.0))
         for root, known in self.keys:
             if root in self.seeds and env[root, known] in reverse.live:
                 reverse.add(env[root, known], self.loaded(reverse, (root, known), self.seeds[root]))
@@ -265,7 +265,7 @@ class Target:
             if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before
                 self.markers[key] = self.loaded(reverse, key, env[key[0]])
             else:
-                self.markers[key] = lost(t.held(key[0].dtype), ("array", key[0]))
+                self.markers[key] = unknown_number(t.held(key[0].dtype), ("array", key[0]))
             reverse.hold(env, key, self.markers[key])
 
     def first(self, reverse, root, known):
@@ -299,7 +299,7 @@ class Target:
             return
         holds = [build.compare(">=", i, build.const(0)) for i in indices]
         holds += [build.compare("<", i, build.extent(n)) for i, n in zip(indices, view.shape)]
-        reverse.where(functools.reduce(functools.partial(build.binary, "&"), holds), put, view, indices)
+        reverse.emit_if(functools.reduce(functools.partial(build.binary, "&"), holds), put, view, indices)
 
 
 def _steps(index, counter):

@@ -218,7 +218,7 @@ def _start_digits(team, digit_bits, n_keys, state):
 
 
 @function
-def _known(digit_bits, n_places, place, state):
+def _facts_of_place(digit_bits, n_places, place, state):
     """Return a place's facts: the shift of its digit, its round (-1: none), the number of rounds, the
     starts of digits, and the words of tiles."""
     first = state.shape[0] - 1 - n_places
@@ -345,7 +345,7 @@ def _look_back(team, tile, parity, starts, totals, begins, words):
 
 
 @function
-def _shelve(team, shift, counts, own, ranks, shelf):
+def _sort_into_tile(team, shift, counts, own, ranks, shelf):
     """Move a member's keys to their places in the sorted tile, which become their ranks."""
     for m in range(own.shape[0]):
         ranks[m] += counts[team.rank // team.warp_size, _digit(own[m], shift, counts.shape[1])]
@@ -377,7 +377,7 @@ def _find_places(team, shift, begins, shelf, mine, places):
 
 
 @function
-def _unshelve(team, known, n_here, shared, own, even, odd, order):
+def _write_from_tile(team, known, n_here, shared, own, even, odd, order):
     """Write keys and their numbers to their places; in the last round only the numbers, as the order."""
     (shift, turn, n_rounds, _, _), (_, _, begins, shelf, kept), (mine, places, _) = known, shared, own
     _find_places(team, shift, begins, shelf, mine, places)
@@ -411,7 +411,7 @@ def _sort_tile(team, descending, known, at, given, even, odd, shared, own):
     start = team.scan(_publish_counts(team, tile, parity, counts, totals, words))
     _begin_digits(team, start, counts, totals, begins)
     team.barrier()
-    _shelve(team, shift, counts, mine, ranks, shelf)
+    _sort_into_tile(team, shift, counts, mine, ranks, shelf)
     _take_numbers(team, turn, begin, n_here, numbers, taken)
     _look_back(team, tile, parity, starts, totals, begins, words)
     for m in range(taken.shape[0]):
@@ -436,12 +436,12 @@ def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, eve
     totals, begins = team.scratch(n_digits, int32), team.scratch(n_digits, state.dtype)
     shelf, kept = team.scratch(n_keys, keys.dtype), team.scratch(n_keys, numbers.dtype)
     own = local(n_each, keys.dtype), local(n_each, state.dtype), local(n_each, numbers.dtype)
-    known, shared = _known(digit_bits, n_places, place, state), (counts, totals, begins, shelf, kept)
+    known, shared = _facts_of_place(digit_bits, n_places, place, state), (counts, totals, begins, shelf, kept)
     if known[1] < 0:
         return
     at = _next_tile(team, n_keys, given.shape[0], state, counts)
     _sort_tile(team, descending, known, at, given, even, odd, shared, own)
-    _unshelve(team, known, at[2], shared, own, even, odd, order)
+    _write_from_tile(team, known, at[2], shared, own, even, odd, order)
 
 
 def argsort(
@@ -584,7 +584,7 @@ def _argsort_by_several(keys, space, descending):
     *others, last = keys
     order = argsort(last, space, descending=descending)
     for key in others[::-1]:
-        order = _taken(argsort(_taken(order, key, space), space, descending=descending), order, space)
+        order = _take_all(argsort(_take_all(order, key, space), space, descending=descending), order, space)
     return order
 
 
@@ -646,10 +646,10 @@ def sort_by_key(
             f"values has shape {values.shape}, keys has shape {keys.shape}; expected one value per key"
         )
     order = argsort(keys, space, descending=descending)
-    return _taken(order, keys, space), _taken(order, values, space)
+    return _take_all(order, keys, space), _take_all(order, values, space)
 
 
-def _taken(order, x, space, dtype=None):
+def _take_all(order, x, space, dtype=None):
     """Return x[order], or all of x, as a new view."""
     out = empty(x.shape if order is None else order.shape, dtype or x.dtype, space)
     parallel_for(RangePolicy(0, out.shape[0], space=space), _take, order, x, out, label="sort.take")
@@ -669,7 +669,7 @@ def _widened(x, space):
     """Return a view of 8- or 16-bit integers as one of int32; other views unchanged."""
     if x.dtype.itemsize >= 4:
         return x
-    return _taken(None, x, space, "int32")
+    return _take_all(None, x, space, "int32")
 
 
 def _vector(array, name, space, any_dtype=False, small=False):

@@ -78,9 +78,9 @@ class Graph:
         """Prepare the recorded launches, to run `times` times in succession."""
         self.launches *= times
         recorded = [(bound, launch) for launch, bound in self.launches]
-        self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._again
+        self._call = registry.launches(self.space.name).sequence(self.space, recorded) or self._run_in_order
 
-    def _again(self):
+    def _run_in_order(self):
         """Run launch by launch: for spaces without prepared sequences, and for listeners that receive each
         launch.
         """
@@ -164,7 +164,7 @@ class Graph:
                 if not hooks.listeners:
                     return self._call()
                 if hooks.one_by_one:
-                    return self._again()
+                    return self._run_in_order()
                 with events.kernel(self):
                     return self._call()
         except BaseException as error:

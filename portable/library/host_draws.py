@@ -48,7 +48,7 @@ class Drawn(Function):
             for v in (seed, stream, draw)
         ]
         weights = [np.asarray(v, np.float64) for v, name in zip(of, names) if name == "weights"]
-        return self._drawn(np.broadcast_arrays(*keys, *numbers), weights)
+        return self._draw_on_host(np.broadcast_arrays(*keys, *numbers), weights)
 
     def _check_range(self, name, values):
         low, high, wanted = RANGES[name]
@@ -56,7 +56,7 @@ class Drawn(Function):
         if outside.any():
             raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; expected {wanted}")
 
-    def _drawn(self, arrays, weights):
+    def _draw_on_host(self, arrays, weights):
         """Return the numbers of arrays of one shape, drawn on the serial space."""
         found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
         parallel_for(
@@ -79,6 +79,6 @@ def _of_elements(n, weights):
     return from_text(Kernel, "draw", __name__, "<draws>", lines, 1, {}, (False, False, 1))
 
 
-def drawn(text: Function[Parameters, Any]) -> Function[Parameters, Any]:
+def host_form(text: Function[Parameters, Any]) -> Function[Parameters, Any]:
     """Return the host's form of a function of numbers: kernels compile the same source."""
     return Drawn(text.fn)

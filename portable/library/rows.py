@@ -109,7 +109,7 @@ def row_numbers(i, offsets, rows):
 
 # ---- rows that are long on average
 @function
-def _look(team, most, n_values, offsets, looks):
+def _check_rows(team, most, n_values, offsets, looks):
     """The worst that a team finds of its share of the rows. One that falls is WRONG, and a first or last one
     that is not where the values begin or end."""
     n_rows, worst = offsets.shape[0] - 1, SHORT
@@ -137,7 +137,7 @@ def _own_row(team, most, values, offsets, looks):
     r = team.league_rank - looks.shape[0]
     begin, end = _row(max(r, 0), values, offsets)
     if r < 0:
-        _look(team, most, values.shape[0], offsets, looks)
+        _check_rows(team, most, values.shape[0], offsets, looks)
     return r, begin, end
 
 
@@ -243,7 +243,7 @@ def read_by_host(space, extent, dtype):
     return view, view._array if memory or space.memory == HOST else None
 
 
-def seen(space, looks):
+def worst_finding(space, looks):
     """Return the largest finding of all teams that check; UNSEEN if a launch did not end."""
     for _ in range(_POLLS):
         found = bytes(looks[1])

@@ -14,7 +14,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from .algorithms import _by_teams, _clear, _number, _ordered, _taken, _vector, _widened, argsort
+from .algorithms import _by_teams, _clear, _number, _ordered, _take_all, _vector, _widened, argsort
 from ..core.events import refuse_while_recording
 from ..core.language.annotations import ArrayLike, SpaceLike
 from ..core.launch.dispatch import parallel_for, parallel_reduce, parallel_scan
@@ -41,7 +41,7 @@ from .rows import (
     row_length_and_begin,
     row_length_and_tiles,
     row_numbers,
-    seen,
+    worst_finding,
     wide,
 )
 from .selecting import compact
@@ -173,7 +173,7 @@ def unique(
     """
     values, space = _vector(values, "values", space, small=True)
     n = values.shape[0]
-    values, first = _taken(argsort(values, space), values, space), empty(n, bool, space)
+    values, first = _take_all(argsort(values, space), values, space), empty(n, bool, space)
     parallel_for(RangePolicy(0, n, space=space), _differs, values, first, label="unique.first")
     found = compact(first, values, space)
     if not counts:
@@ -224,7 +224,7 @@ def bincount(
         RangePolicy(0, x.shape[0], space=space),
     )
     if n:
-        least, most = parallel_reduce(policy, _twice, x, reducer=(Min, Max), label="bincount.range")
+        least, most = parallel_reduce(policy, _double, x, reducer=(Min, Max), label="bincount.range")
         if least < 0:
             raise InputError(f"x holds {least}; expected whole numbers from 0 on")
         n_bins = max(n_bins, most + 1)
@@ -245,12 +245,14 @@ def _sums_of_weights(x, weights, n_bins, space):
     order, bins = argsort(x, space), empty(n_bins + 1, x.dtype, space)
     parallel_for(RangePolicy(0, n_bins + 1, space=space), _number, bins, label="bincount.bins")
     return segmented_reduce(
-        _taken(order, weights, space), searchsorted(_taken(order, x, space), bins, space=space), space=space
+        _take_all(order, weights, space),
+        searchsorted(_take_all(order, x, space), bins, space=space),
+        space=space,
     )
 
 
 @kernel
-def _twice(i, x):
+def _double(i, x):
     return x[i], x[i]
 
 
@@ -619,8 +621,8 @@ def segmented_sort(
     rows = empty(n, "int32" if n_rows < 2**31 - 1 else "int64", space)
     parallel_for(RangePolicy(0, n, space=space), row_numbers, offsets, rows, label="segments.rows")
     order = argsort(values, space, descending=descending)
-    order = _taken(argsort(_taken(order, rows, space), space), order, space)
-    return _taken(order, values, space), order
+    order = _take_all(argsort(_take_all(order, rows, space), space), order, space)
+    return _take_all(order, values, space), order
 
 
 def _ragged(values, offsets, reducer, space):
@@ -685,7 +687,7 @@ def _reduce_long_rows(sizes, reducer, neutral, values, offsets, dtype):
 def _too_long(sizes, offsets, looks):
     """Raise if a row is longer than MOST, by the findings of the first running teams; the error is that of
     `_checked_rows`."""
-    found = seen(sizes[0], looks)
+    found = worst_finding(sizes[0], looks)
     if WRONG in found or UNSEEN in found:
         return _checked_rows(sizes, offsets, row_length, offsets)() > MOST
     return LONG in found

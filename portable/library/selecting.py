@@ -213,7 +213,7 @@ def _move_kept(team, numbers, starts, keep, values, out):
 
 
 @kernel
-def _itself(i, x):
+def _identity(i, x):
     return x[i]
 
 
@@ -260,7 +260,7 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike |
     parallel_for(policy, _count_kept, keep, starts, label="compact.count")
     n_kept = parallel_scan(
         RangePolicy(0, starts.shape[0], space=space),
-        _itself,
+        _identity,
         starts,
         out=starts,
         inclusive=False,

@@ -77,7 +77,7 @@ def _product(build, node):
     _check_shapes(refuse, c, a, b)
     check_writable(build, c, node)
     if not c.tile:
-        build.inline(product.into.portable_text, [team, c, a, b], node)
+        build.inline(product.product_into.portable_text, [team, c, a, b], node)
     else:
         tensor = c.dtype == "float64" and team.tensor and team.tensor()
         text = product.tensor if tensor else product.warps if team.warps else product.lanes

@@ -210,7 +210,7 @@ class Launch:
         asked = [policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")]
         numbers = [*addresses, *asked, *self._facts()]
         if self.reducers:
-            numbers.append(self._room(context, b, kinds[-1], values[-1]))
+            numbers.append(self._prefix_count(context, b, kinds[-1], values[-1]))
         launched = _blocks if self.reducers else _ranged
         context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
         return self._read(context, b, results)
@@ -251,7 +251,7 @@ class Launch:
         facts = (least, most, entry.state_words, int(simple)) if self.reducers else (least, width)
         return [I64(n) for n in (*scratch, *facts)]
 
-    def _room(self, context, b, kind, value):
+    def _prefix_count(self, context, b, kind, value):
         """Return the number of prefixes that a scan's arrays hold."""
         room = I64(MOST)
         for extent in words(context, b, kind, value)[1::3] if self.pattern == "scan" else ():
@@ -359,7 +359,7 @@ def _emitted(word, context, builder, sig, values):
     return launch.emit(context, builder, [sig.args[k] for k in wanted], [values[k] for k in wanted])
 
 
-def _teach(word):
+def _register_word(word):
     class Template(AbstractTemplate):
         key = word
         prefer_literal = True  # only for `inclusive`
@@ -376,4 +376,4 @@ def _teach(word):
 
 
 for _word in _OPTIONS:
-    _teach(_word)
+    _register_word(_word)

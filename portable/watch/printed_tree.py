@@ -6,7 +6,7 @@ from ..core.language.types import named
 _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 
 
-def shown(tree):
+def printed_tree(tree):
     """Return one line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement;
     blocks are indented."""
     writer = _Shown()
@@ -27,19 +27,19 @@ class _Shown:
         else:
             self.names[node] = name
 
-    def of(self, node):
+    def name_of(self, node):
         """Return a number, a view or an index by its name."""
         if isinstance(node, tuple):
-            return ":".join("" if bound is None else self.of(bound) for bound in node)
+            return ":".join("" if bound is None else self.name_of(bound) for bound in node)
         if isinstance(node, Operation) and node.op == "const":
             return repr(node.const)
         if isinstance(node, Operation) and node.op == "extent":
-            return f"{self.of(node.attr[0])}.shape[{node.attr[1]}]"
+            return f"{self.name_of(node.attr[0])}.shape[{node.attr[1]}]"
         return self.names.setdefault(node, f"%{len(self.names)}")
 
     def block(self, block, depth):
         for node in block.body:
-            for deeper, part in _PARTS[node.__class__](self.of, node):
+            for deeper, part in _PARTS[node.__class__](self.name_of, node):
                 if isinstance(part, Block):
                     self.block(part, depth + deeper)
                 else:

@@ -139,7 +139,7 @@ def tan_of(x):
 
 # ---- angles. A multiple of a quarter of pi, and the remainder as a polynomial: both in two parts, rounded
 # once.
-def beyond(q, q_low, t, rest):
+def add_far(q, q_low, t, rest):
     """(q + q_low) + (t + rest) where |q| >= |t|, or q = 0."""
     high = q + t
     return high + ((t - (high - q)) + (q_low + rest))
@@ -174,7 +174,7 @@ def angle(y, x, turned, back, shrink):
     return where(
         quarters == 0.0,
         (t + rest) * shrink,
-        beyond(q, fma(quarters, T.QUARTER_PI[1], fma(quarters, T.QUARTER_PI[0], -q)), t, rest),
+        add_far(q, fma(quarters, T.QUARTER_PI[1], fma(quarters, T.QUARTER_PI[0], -q)), t, rest),
     )
 
 
@@ -224,14 +224,14 @@ def asin_of(x):
     t, rest, far = arc(x)
     t, rest = where(far, -2.0 * t, t), where(far, -2.0 * rest, rest)
     half, half_low = 2.0 * T.QUARTER_PI[0], 2.0 * T.QUARTER_PI[1]
-    return copysign(beyond(where(far, half, 0.0), where(far, half_low, 0.0), t, rest), x)
+    return copysign(add_far(where(far, half, 0.0), where(far, half_low, 0.0), t, rest), x)
 
 
 def acos_of(x):
     t, rest, far = arc(x)
     quarters = where(far, where(x < 0.0, 4.0, 0.0), 2.0)
     factor = where(far, 2.0, 1.0) * where((x < 0.0) ^ far, 1.0, -1.0)
-    return beyond(quarters * T.QUARTER_PI[0], quarters * T.QUARTER_PI[1], factor * t, factor * rest)
+    return add_far(quarters * T.QUARTER_PI[0], quarters * T.QUARTER_PI[1], factor * t, factor * rest)
 
 
 # ---- lengths and roots

@@ -46,7 +46,7 @@ def _stirling(k):
 
 
 @function
-def _beyond(k):
+def _stirling_of_all(k):
     """Return `_stirling` for every k > 0: below 10 by the products themselves."""
     rise = 0.0
     while k < 10.0:  # s(k) = s(k + 1) + (k + 1/2) log((k + 1) / k) - 1
@@ -77,7 +77,7 @@ def _log_poisson(k, mean):
     """
     log_mass = 0.0 - mean
     if k > 0.0:
-        log_mass = 0.0 - _beyond(k) - _surplus(k, mean) - _HALF_LOG_TWO_PI - 0.5 * log_normal(k)
+        log_mass = 0.0 - _stirling_of_all(k) - _surplus(k, mean) - _HALF_LOG_TWO_PI - 0.5 * log_normal(k)
     return log_mass
 
 
@@ -87,11 +87,11 @@ def _log_binomial(k, n, p):
     rest = n - k
     log_mass = 0.0
     if k > 0.0:
-        log_mass -= _beyond(k) + _surplus(k, n * p) + 0.5 * log_normal(k)
+        log_mass -= _stirling_of_all(k) + _surplus(k, n * p) + 0.5 * log_normal(k)
     else:
         log_mass -= n * p - _HALF_LOG_TWO_PI
     if rest > 0.0:
-        log_mass -= _beyond(rest) + _surplus(rest, n * (1.0 - p)) + 0.5 * log_normal(rest)
+        log_mass -= _stirling_of_all(rest) + _surplus(rest, n * (1.0 - p)) + 0.5 * log_normal(rest)
     else:
         log_mass -= n * (1.0 - p) - _HALF_LOG_TWO_PI
     return log_mass

@@ -27,7 +27,7 @@ def place_of_lanes(team, tile, e):
 
 
 @function
-def at(x, i, most, k):
+def element_at(x, i, most, k):
     """Return an element of row i, of `most`, or of the last row."""
     return x[i if x.shape[0] >= most else min(i, x.shape[0] - 1), k]
 
@@ -37,7 +37,7 @@ def warps(team, own, a, b):
     k = 0
     while k < a.shape[1]:
         for e, i, j in team.elements(own):
-            own[e] = fma(at(a, i, own.tile.height, k), at(b, j, own.tile.width, k), own[e])
+            own[e] = fma(element_at(a, i, own.tile.height, k), element_at(b, j, own.tile.width, k), own[e])
         k += 1
 
 
@@ -65,7 +65,11 @@ def padded(x, i, most, k, t, zero):
     changes no sum.
     """
     n = x.shape[1]
-    return where(k + t < n, at(x, i, most, min(k + t, n - 1)), zero) if k + 4 > n else at(x, i, most, k + t)
+    return (
+        where(k + t < n, element_at(x, i, most, min(k + t, n - 1)), zero)
+        if k + 4 > n
+        else element_at(x, i, most, k + t)
+    )
 
 
 @function
@@ -89,7 +93,7 @@ def add_block(team, tile, a, b, i, j, total):
     for k in range(a.shape[1]):
         for r in range(static(total.shape[0])):
             for p in range(static(total.shape[1])):
-                x, y = at(a, i + r, tile.height, k), at(b, j + p * team.size, tile.width, k)
+                x, y = element_at(a, i + r, tile.height, k), element_at(b, j + p * team.size, tile.width, k)
                 total[r, p] = fma(x, y, total[r, p])
 
 
@@ -101,7 +105,7 @@ def clear(team, own):
 
 
 @function
-def into(team, c, a, b):
+def product_into(team, c, a, b):
     own = team.tile(c.shape, c.dtype)
     for e, i, j in team.elements(own):
         if i < c.shape[0] and j < c.shape[1]:

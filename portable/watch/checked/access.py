@@ -15,7 +15,7 @@ def _reach(x, index, site, how):
         run.member.switch()
     if x.ndim == 1:
         if not 0 <= index < x.length:
-            x.beyond((index,))
+            x.raise_outside((index,))
         cell = x.first + index * x.step
     else:
         cell = x.cell(index)
@@ -51,7 +51,7 @@ def _write(x, cell, index, value):
         ) from error
 
 
-def ahead(bound):
+def varying_bound(bound):
     """Return a bound of a slice that differs between indices."""
     if bound < 0:
         text = f"a slice has the bound {bound}; those that differ between indices do not count from the end"

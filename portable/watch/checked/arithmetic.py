@@ -25,10 +25,10 @@ class Numbers:
     def overflow(self, message, site):
         """An integer did not fit."""
 
-    def lost(self, message, site):
+    def record_infinity(self, message, site):
         """Record that a number became infinite."""
 
-    def beyond(self, number, dtype, site, word, *operands):
+    def wrap_number(self, number, dtype, site, word, *operands):
         """Return a signed result of an operation on these operands, beyond its type, which wraps."""
         said = {"negate": "-", "abs": "the size of "}.get(word, "") + f" {word} ".join(map(str, operands))
         self.overflow(
@@ -53,7 +53,7 @@ class Numbers:
         number = single(number)
         short = np.dtype(dtype).type(number)
         if abs(number) < math.inf == abs(single(short)):
-            self.lost(f"{number} does not fit {dtype}", site)
+            self.record_infinity(f"{number} does not fit {dtype}", site)
         return short
 
     def range(self, start, stop, step, site):

@@ -171,7 +171,7 @@ class Code:
         self.leaves = flat(tuple(tree.inputs))
         params = ["team" if isinstance(v, TeamHandle) else f"p{k}" for k, v in enumerate(self.leaves)]
         self.names = dict(zip(self.leaves, params))
-        self.say(f"def kernel(run, {', '.join(params)}):")
+        self.write_line(f"def kernel(run, {', '.join(params)}):")
         self.kernel(tree)
         exec(compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
         self.function = self.scope["kernel"]
@@ -196,14 +196,14 @@ class Code:
         return self.float_dtype == "float32" and not says_double
 
     # ---- text
-    def say(self, text):
+    def write_line(self, text):
         self.lines.append(" " * self.depth + text)
         self.places.append(self.place)
 
     @contextmanager
     def inside(self):
         self.depth += 1
-        self.say("pass")
+        self.write_line("pass")
         yield
         self.depth -= 1
 
@@ -279,7 +279,7 @@ class Code:
         return self.names.setdefault(v, self.new(v.name.partition("@")[0].replace(" ", "_") + "_"))
 
     def set(self, s):
-        self.say(f"{self.variable(s.variable)} = {self.get(s.value, s.variable.dtype)}")
+        self.write_line(f"{self.variable(s.variable)} = {self.get(s.value, s.variable.dtype)}")
 
     def branch(self, s):
         self.sides(s.condition, (s.then.body, None), (s.otherwise.body if s.otherwise else (), None))
@@ -289,11 +289,11 @@ class Code:
         then has.
         """
         for head, (body, value) in zip((f"if {self.get(condition, 'bool')}:", "else:"), sides):
-            self.say(head)
+            self.write_line(head)
             with self.inside():
                 self.block(body)
                 if name:
-                    self.say(f"{name} = {self.get(value, dtype)}")
+                    self.write_line(f"{name} = {self.get(value, dtype)}")
 
     def loop(self, s):
         name = self.names[s.counter or s] = self.new("k")
@@ -303,13 +303,13 @@ class Code:
             "step": self.index(s.step),
             "n": len(s.trips),
         }
-        self.say(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
+        self.write_line(_LOOPS[s.form].format(name=name, site=site_of(*self.place), **bounds))
         with self.inside():
             if s.test is not None:
                 self.block(s.test.body)
-                self.say(f"if not {self.get(s.condition, 'bool')}: break")
+                self.write_line(f"if not {self.get(s.condition, 'bool')}: break")
             for k, trip in enumerate(s.trips):
-                self.say(f"if {name} == {k}:")
+                self.write_line(f"if {name} == {k}:")
                 with self.inside():
                     self.block(trip.body)
             if s.body is not None:
@@ -319,16 +319,16 @@ class Code:
         if s.how == "return":
             self.result([a.value for a in s.results], [a.variable.dtype for a in s.results], s.target)
         else:
-            self.say(s.how)
+            self.write_line(s.how)
 
     def result(self, values, dtypes, call=None):
         """Return from the kernel, or from a function that it calls."""
         is_kernel = call is None or call is self.own
         if is_kernel and "team" in self.lines[0] and call:
-            self.say(f"run.member.left_at = {self.place.line}")
+            self.write_line(f"run.member.left_at = {self.place.line}")
         wanted = all(isinstance(v, Operation) for v in values) and (self.returns or not is_kernel)
         dtypes = is_kernel and self.to or dtypes or [v.dtype for v in values if wanted]
-        self.say(
+        self.write_line(
             f"return ({''.join(self.get(v, dtype) + ', ' for v, dtype in zip(values, dtypes))})"
             if wanted and values
             else "return"
@@ -342,14 +342,14 @@ class Code:
         apart = not s.text.single_return and s is not self.own
         if apart:
             name = self.names[s] = self.new("f")
-            self.say(f"def {name}():")
+            self.write_line(f"def {name}():")
         with self.inside() if apart else nullcontext():
             self.block([*s.setup, *s.body.body])
         if not (apart or s.text.single_return):
-            self.say("return")  # followed by names of results that are never read
+            self.write_line("return")  # followed by names of results that are never read
         if apart:
             results = "".join(f"{self.variable(o.attr)}, " for o in s.outputs)
-            self.say(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
+            self.write_line(f"{results}{'= ' * bool(results)}{name}() or {(None,) * s.n_results}")
 
     def view(self, view):
         name = self.new("x")
@@ -366,7 +366,7 @@ class Code:
             maker = f"team.scratch({name!r}, " if view.store == "(scratch)" else "run.local("
             made = f"{maker}({self.places_of(view.shape)}), {view.dtype!r}, {view.name!r})"
         self.names[view] = name
-        self.say(f"{name} = {made}")
+        self.write_line(f"{name} = {made}")
 
     def table(self, view):
         """Return the text of a view of constants."""
@@ -397,13 +397,13 @@ class Code:
         if word in _HELD and not t.is_float(dtype):
             self.held(name, text, word, dtype, args)
         else:
-            self.say(f"{name} = {text}")
+            self.write_line(f"{name} = {text}")
         if (
             o.op == "store"
             and o.view.dtype == "float32" == self.float_dtype
             and self.strong(o.args[-1].dtype) == "float64"
         ):
-            self.say(f"run.leak({facts['element']}, {facts['site']})")
+            self.write_line(f"run.leak({facts['element']}, {facts['site']})")
 
     def junction(self, o, name):
         """Write a value that is computed on one of two sides only."""
@@ -443,11 +443,11 @@ class Code:
         """
         low, high = t.bounds(dtype)
         if dtype in t.UNSIGNED:
-            self.say(f"{name} = ({text}) & {high}")
+            self.write_line(f"{name} = ({text}) & {high}")
             return
-        self.say(f"{name} = {text}")
-        self.say(
-            f"if not {low} <= {name} <= {high}: {name} = run.beyond({name}, {dtype!r}, "
+        self.write_line(f"{name} = {text}")
+        self.write_line(
+            f"if not {low} <= {name} <= {high}: {name} = run.wrap_number({name}, {dtype!r}, "
             f"{site_of(*self.place)}, {word!r}, {', '.join(map('{:=}'.format, args))})"
         )
 
@@ -463,7 +463,7 @@ class Code:
             "values": values,
         }
 
-    def seen(self, o, args):
+    def names_shown(self, o, args):
         """Return the names that a breakpoint shows."""
         values = {name: v for name, v in o.attr.values.items() if isinstance(v, (Operation, View))}
         pairs = (
@@ -514,7 +514,7 @@ _FACTS = {
     "print": _all_as("{}"),
     "foreign": lambda code, o, args: {"foreign": code.constant(o.attr), **_all_as("{}")(code, o, args)},
     "get": lambda code, o, args: {"variable": code.variable(o.attr)},
-    "breakpoint": Code.seen,
+    "breakpoint": Code.names_shown,
     "combine": Code.step,
     "before": Code.step,
 }

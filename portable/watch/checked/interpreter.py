@@ -162,7 +162,7 @@ class Run(Numbers):
                 index,
             )
 
-    def lost(self, message, site):
+    def record_infinity(self, message, site):
         """Record a number that became infinite."""
         self.note("float overflow", SITES[site], f"{message}, where it becomes infinite")
 
@@ -226,7 +226,7 @@ class Run(Numbers):
 
     def findings(self):
         """Return everything found, after the run: a list of Finding."""
-        races.look(self)
+        races.find_races(self)
         return self.notes.findings()
 
     def table(self, values, name):

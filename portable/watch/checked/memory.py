@@ -115,7 +115,7 @@ class Watched:
         cell = self.first
         for i, extent, step in zip(index, self.shape, self.steps):
             if not 0 <= i < extent:
-                self.beyond(index)
+                self.raise_outside(index)
             cell += i * step
         return cell
 
@@ -126,7 +126,7 @@ class Watched:
             if i.__class__ is slice:
                 i, _, _ = i.indices(extent)
             elif not 0 <= i < extent:
-                self.beyond(index)
+                self.raise_outside(index)
             cell += i * step
         return Watched(self.array[index], self.run, cell, self.root, self.valid, self.label)
 
@@ -135,7 +135,7 @@ class Watched:
         array = self.array.transpose(*range(n)[::-1], *range(n, self.ndim))
         return Watched(array, self.run, self.first, self.root, self.valid, self.label)
 
-    def beyond(self, index):
+    def raise_outside(self, index):
         """Raise the Fault of an index outside."""
         index = index[: self.last] if len(index) == self.ndim else index
         index = tuple((i.start, i.stop) if i.__class__ is slice else i for i in index)
@@ -173,7 +173,7 @@ class Memory:
         self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first
 
-    def own(self, first, views):
+    def set_owners(self, first, views):
         """Say which views lie over the cells from `first` on."""
         self._starts.append(first)
         self._owners.append(views)
@@ -192,13 +192,13 @@ class Memory:
         cells.
         """
         watched = [None] * len(arrays)
-        for low, high, members in _together([array for _, array in arrays]):
+        for low, high, members in _memory_stretches([array for _, array in arrays]):
             first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
             for k in members:
                 label, array = arrays[k]
                 watched[k] = Watched(array, run, first + _pointer(array), label=label)
                 self._find_unwritten(watched[k])
-            self.own(first + low, [watched[k] for k in members])
+            self.set_owners(first + low, [watched[k] for k in members])
         return watched
 
     def _find_unwritten(self, view):
@@ -230,7 +230,7 @@ def _bytes(array):
     return _pointer(array) + low, _pointer(array) + high
 
 
-def _together(arrays):
+def _memory_stretches(arrays):
     """Return [lowest address, one past the highest, numbers of the arrays] of each stretch of memory that
     some arrays share.
     """
@@ -254,7 +254,7 @@ def copies(arrays):
     """Return copies of arrays with the same strides and flags; arrays that share memory have copies that
     do so too."""
     result = [None] * len(arrays)
-    for low, high, members in _together(arrays):
+    for low, high, members in _memory_stretches(arrays):
         buffer = np.empty(high - low + ALIGN, np.uint8)
         shift = (low - _pointer(buffer)) % ALIGN - low
         for k in members:

@@ -49,7 +49,7 @@ class Accesses(NamedTuple):
         return Accesses(*(column[rows] for column in self))
 
 
-def look(run):
+def find_races(run):
     """Record in `run.notes` the findings of its trace."""
     if not run.trace:
         return
@@ -205,7 +205,7 @@ def _in_turn(all_of, group, a, b, same_team):
     """
     atomic = group.how[a] > WRITE, group.how[b] > WRITE
     if atomic[0] == atomic[1]:
-        return (a, b) if _later(all_of, group, a, b, same_team) else (b, a)
+        return (a, b) if _is_later(all_of, group, a, b, same_team) else (b, a)
     return (b, a) if atomic[0] else (a, b)
 
 
@@ -224,7 +224,7 @@ def _kind(group, a, b, same_team):
     return "missing barrier", advice
 
 
-def _later(all_of, group, a, b, same_team):
+def _is_later(all_of, group, a, b, same_team):
     """Return True if access `a` is later than `b`: in the order of execution if one member makes both, else
     in the source's order.
     """

@@ -18,15 +18,15 @@ def _step(text, like, dtypes, float_dtype, kernel_name, to=None):
     parameters; and the arrangement of its result.
     """
     numbers = iter([("number", dtype, VARYING, 0, False) for dtype in dtypes])
-    tree = typed(text, tuple(_known(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
+    tree = typed(text, tuple(_known_value(part, numbers) for part in like), 1, 1, float_dtype, kernel_name)
     code = Code(tree, float_dtype, kernel_name, combining, to)
     return functools.partial(code.function, UNWATCHED), arrangement(tree.result)
 
 
-def _known(like, numbers):
+def _known_value(like, numbers):
     if like is None:
         return next(numbers)
-    return "tuple", getattr(like, "names", ()), *(_known(part, numbers) for part in like)
+    return "tuple", getattr(like, "names", ()), *(_known_value(part, numbers) for part in like)
 
 
 def _state(dtypes):
@@ -93,14 +93,14 @@ class Folding:
             states = [self.combine(*self.neutral, *s) for s in states]
             for a, b, c in zip(states, states[1:], states[2:]):
                 ab, bc = self.combine(*a, *b), self.combine(*b, *c)
-                given = f"for a = {_shown(a)}, b = {_shown(b)}"
+                given = f"for a = {_as_text(a)}, b = {_as_text(b)}"
                 one, other = self.combine(*ab, *c), self.combine(*a, *bc)
                 if self._differ((a, b, c), one, other):
                     yield (
                         "not associative",
                         (
-                            f"combine(combine(a, b), c) is {_shown(one)}, but combine(a, combine(b, c)) is"
-                            f" {_shown(other)}, {given}, c = {_shown(c)}"
+                            f"combine(combine(a, b), c) is {_as_text(one)}, but combine(a, combine(b, c)) is"
+                            f" {_as_text(other)}, {given}, c = {_as_text(c)}"
                         ),
                     )
                 ba = self.combine(*b, *a)
@@ -108,7 +108,7 @@ class Folding:
                     yield (
                         "does not commute",
                         (
-                            f"combine(a, b) is {_shown(ab)}, but combine(b, a) is {_shown(ba)}, {given}: "
+                            f"combine(a, b) is {_as_text(ab)}, but combine(b, a) is {_as_text(ba)}, {given}: "
                             "say commutes=False if it is meant"
                         ),
                     )
@@ -132,6 +132,6 @@ class Folding:
         )
 
 
-def _shown(state):
+def _as_text(state):
     numbers = ", ".join(f"{v.item() if hasattr(v, 'item') else v}" for v in state)
     return numbers if len(state) == 1 else f"({numbers})"

@@ -101,7 +101,7 @@ class Schedule:
             self.run.diverged(*apart)
             self._stop(group)
             return []
-        group.answers()
+        group.collective_results()
         return group.members
 
     @staticmethod

@@ -23,18 +23,20 @@ def disagreements(kernel, groups):
     first = groups[0]
     for other in groups[1:]:
         terms = max(t.n_accesses // t.n_indices for t in (*first, *other))
-        for name, ones, others in zip(names(kernel, first[0]), zip(*map(_of, first)), zip(*map(_of, other))):
-            limit = bound([*ones, *others], [r for r in _of(first[0]) if r.dtype.kind == "f"], terms)
-            differ = apart(ones[0], others[0], limit)
+        for name, ones, others in zip(
+            names(kernel, first[0]), zip(*map(_sizes_of, first)), zip(*map(_sizes_of, other))
+        ):
+            limit = bound([*ones, *others], [r for r in _sizes_of(first[0]) if r.dtype.kind == "f"], terms)
+            differ = differing_places(ones[0], others[0], limit)
             for same_size in (ones, others):
                 for again in same_size[1:]:
-                    differ &= ~apart(same_size[0], again, limit)
+                    differ &= ~differing_places(same_size[0], again, limit)
             if differ.any():
                 return [_finding(kernel, name, first[0], other[0], ones[0], others[0], differ)]
     return []
 
 
-def _of(trial):
+def _sizes_of(trial):
     return results(trial.args, trial.reduced)
 
 
@@ -66,7 +68,7 @@ def bound(ones, inputs, terms):
     return (8 + terms) * coarsest * largest
 
 
-def apart(a, b, limit):
+def differing_places(a, b, limit):
     """Return the places at which two arrays differ by more than a limit (integers: at all). Two NaN are
     equal."""
     if a.dtype.kind != "f":

@@ -3,7 +3,7 @@
 import functools
 
 from ...core.compiler.writing import entry
-from ..printed_tree import shown
+from ..printed_tree import printed_tree
 from ...core.compiler.reading.team import TeamHandle
 from ...core.language.types import VARYING
 from ...core.compiler.reading.typing import typed
@@ -106,7 +106,7 @@ class _Launches(contract.Launches):
 
     def explain(self, space, kernel, policy, policy_kind, specs):
         tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree
-        return {"code": "plain Python, each access noted"}, [], shown(tree)
+        return {"code": "plain Python, each access noted"}, [], printed_tree(tree)
 
 
 LAUNCHES = _Launches()

@@ -32,7 +32,7 @@ class Team:
 
     def barrier(self, site):
         """Wait for the whole team."""
-        self._meet("barrier", site, lambda values: None, None)
+        self._reach_collective("barrier", site, lambda values: None, None)
 
     def reduce(self, site, combine, state):
         """Return the states of all members, combined in the order of ranks; every member receives
@@ -45,7 +45,7 @@ class Team:
                 total = combine(*total, *other)
             return total
 
-        return self._meet("reduce", site, over_members, state)
+        return self._reach_collective("reduce", site, over_members, state)
 
     def scan(self, site, combine, neutral, state):
         """Return the states of the members before this one, combined; the neutral one for the first."""
@@ -53,16 +53,16 @@ class Team:
         def running(states):
             return list(itertools.accumulate(states[:-1], lambda a, b: combine(*a, *b), initial=neutral))
 
-        return self._meet("scan", site, running, state)[self.rank]
+        return self._reach_collective("scan", site, running, state)[self.rank]
 
     def broadcast(self, site, value, rank):
         """Return the value of member `rank`; every member receives it."""
-        return self._meet("broadcast", site, lambda values: values[rank], value)
+        return self._reach_collective("broadcast", site, lambda values: values[rank], value)
 
     def append(self, site, view, at, value, keep):
         """Return the values of the members that keep, side by side from view[at] on in rank order; how
         many these are."""
-        ends = self._meet(
+        ends = self._reach_collective(
             "append", site, lambda kept: list(itertools.accumulate(kept, initial=at)), int(keep)
         )
         if keep:
@@ -73,7 +73,7 @@ class Team:
         """Return an array that the team shares: the same for each member's same call in the source."""
         return self._group.scratch(call, shape, np.dtype(dtype), name, self._run)
 
-    def _meet(self, word, site, answer, value):
+    def _reach_collective(self, word, site, answer, value):
         member, place = self._member, SITES[site]
         member.place, member.answer, member.value = (word, place.file, place.line), answer, value
         return member.switch()
@@ -110,7 +110,7 @@ class Group:
         few, most = sorted(at.values(), key=lambda ms: (len(ms), ms[0].place[2]))[:2]
         return few[0], most[0]
 
-    def answers(self):
+    def collective_results(self):
         """Return each member's result of the collective that all of them have reached; the next phase
         begins."""
         word, self.running = self.members[0].place[0], self.size
@@ -138,6 +138,6 @@ class Group:
             array = unwritten(shape, dtype)
             first = run.memory.claim(array.nbytes)
             view = self._arrays[call] = Watched(array, run, first, label=name or None)
-            run.memory.own(first, [view])
+            run.memory.set_owners(first, [view])
             run.scratch_cells.append((first, first + array.nbytes))
         return view

@@ -241,9 +241,9 @@ class Touching:
         base = code.extra("counter", PTR)
         samples, *maps = (b.load(code.word(base, k), I64) for k in range(self.n_words))
         for view, *both in zip(self.views, maps[::2], maps[1::2]):
-            self._about(tally, ops, view, *both, samples, function.args[3])
+            self._view_facts(tally, ops, view, *both, samples, function.args[3])
 
-    def _about(self, tally, ops, view, reading, writing, samples, worker):
+    def _view_facts(self, tally, ops, view, reading, writing, samples, worker):
         """Store the facts of a view at a place, followed by its counters."""
         b, n = ops.b, KNOWN + 1 + SAMPLES
         about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))

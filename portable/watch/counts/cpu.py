@@ -17,7 +17,7 @@ from .counting import Banks, Marked, Reached, Tally, Touching
 from ...core.compiler.writing.block import EXTRA
 from ...core.compiler.reading.signature import without_scatter
 from ...core.language.types import UNIFORM, VARYING
-from ..printed_tree import shown
+from ..printed_tree import printed_tree
 from ...core.compiler.writing.values import I64, Value
 from .executed import Executed
 from ...core.machines.cpu import engine, stop
@@ -96,7 +96,7 @@ def counting_entry(kernel, policy_kind, specs, reducers, build):
 
 
 @locks.compile_alone
-def _made(kernel, policy_kind, specs, reducers, build):
+def _counting_code(kernel, policy_kind, specs, reducers, build):
     entry = counting_entry(kernel, policy_kind, specs, reducers, build)
     if build != "executed":
         return entry, entry.watch, engine.load(entry.text, kernel.name, level=0)
@@ -118,7 +118,7 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
     _launch(space, compiled, policy, policy_kind, reducers, words)
     found = counts.counted(list(totals)[len(first) : len(first) + n])
-    return marks.found(found) if marks else found
+    return marks.count_traffic(found) if marks else found
 
 
 @locks.compile_alone
@@ -127,7 +127,7 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
         stop.add_symbols()  # a counted kernel may poll for Ctrl-C
-        kernel.compiled[key] = _made(kernel, policy_kind, specs, reducers, build)
+        kernel.compiled[key] = _counting_code(kernel, policy_kind, specs, reducers, build)
     return kernel.compiled[key]
 
 
@@ -157,5 +157,5 @@ def explain(space, kernel, policy, policy_kind, specs):
             "scratch, bytes": entry.scratch_static,
         },
         sorted(entry.text and entry.watch.accesses),
-        shown(entry.tree),
+        printed_tree(entry.tree),
     )

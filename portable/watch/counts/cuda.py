@@ -9,7 +9,7 @@ import ctypes
 import functools
 
 from ...core.compiler.writing.optimise import optimise, verified
-from ..printed_tree import shown
+from ..printed_tree import printed_tree
 from ...core.compiler.reading.signature import without_scatter
 from ...core.locks import compile_once
 from .counting import Marked, Reached
@@ -130,5 +130,5 @@ def explain(space, kernel, policy, policy_kind, specs):
             ),
         },
         sorted(entry.text and entry.watch.accesses),
-        shown(entry.tree),
+        printed_tree(entry.tree),
     )

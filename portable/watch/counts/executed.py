@@ -67,7 +67,7 @@ class Function:
         mix = collections.Counter(
             found
             for line, i in self.body
-            if i is not None and i.opcode not in _TERMINATORS and (found := _does(i, line))
+            if i is not None and i.opcode not in _TERMINATORS and (found := _operation_of(i, line))
         )
         return _short(self.value.name), mix if self.n_counters == 1 else {}
 
@@ -120,7 +120,7 @@ class Executed:
             elif words := _moved(instruction):
                 lines += self.bump(len(self.mixes), line.partition(", i64 ")[2].partition(",")[0])
                 self.mixes.append(collections.Counter({(self._line(line), word, "i8"): 1 for word in words}))
-            elif not self.is_free(instruction) and (found := _does(instruction, line)):
+            elif not self.is_free(instruction) and (found := _operation_of(instruction, line)):
                 name, of = found
                 mix[
                     (self._line(line), *found) if inside is None else ("", f"inside {inside} {name}", of)
@@ -171,7 +171,7 @@ def _short(callee):
     return f"{' '.join(words[:2])} of {' '.join(words[2:])}"
 
 
-def _does(instruction, line):
+def _operation_of(instruction, line):
     """Return (name, type) of an instruction: its operation, and the type operated on; None if it costs
     nothing.
 

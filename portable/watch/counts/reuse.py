@@ -33,7 +33,7 @@ class Trace:
         self.samples = np.zeros((SAMPLES, RECORDS + EVENTS), np.uint64)
         self.samples[:, LIMIT] = [int(first / LESS**k) for k in range(SAMPLES)]
 
-    def found(self, touched, lines):
+    def count_traffic(self, touched, lines):
         """Return {("", "beyond BYTES", "load" or "store"): bytes} that all workers' caches, of BYTES
         together, fetch and write back.
 
@@ -50,7 +50,7 @@ class Trace:
             k = max(int((shares * (capacity // LINE) >= ENOUGH).sum()) - 1, 0)
             if k not in samples:
                 samples[k] = _Sample(self.samples[k], touched)
-            result[capacity] = samples[k].again(capacity // LINE)
+            result[capacity] = samples[k].count_fetches(capacity // LINE)
         return {
             ("", f"beyond {self.n_workers * capacity}", way): LINE * (once + round(more))
             for capacity, both in result.items()
@@ -72,10 +72,10 @@ class _Sample:
         self.weight = (repeated if full else 1.0) / self.share
         self.workers = [_Worker(records[workers == worker], self.share) for worker in np.unique(workers)]
 
-    def again(self, n_lines):
+    def count_fetches(self, n_lines):
         """Return the number of times that caches of so many lines fetch a line again, and write one back
         again."""
-        return self.weight * sum((worker.again(n_lines) for worker in self.workers), np.zeros(2))
+        return self.weight * sum((worker.count_fetches(n_lines) for worker in self.workers), np.zeros(2))
 
 
 class _Worker:
@@ -94,7 +94,7 @@ class _Worker:
         self.ways = np.stack([ways & np.uint64(1), ways & np.uint64(2)]).astype(bool)
         self.once = self._stays(self.first)
 
-    def again(self, n_lines):
+    def count_fetches(self, n_lines):
         return self._stays(self.first | (self.distance >= n_lines)) - self.once
 
     def _stays(self, begins):

@@ -28,14 +28,14 @@ class Marks:
         self.addresses = [self.trace.samples.ctypes.data] + [
             address
             for place in sorted(p for r in self.regions for p in r.places)
-            for address in self._of(place)
+            for address in self._marks_of(place)
         ]
 
-    def _of(self, place):
+    def _marks_of(self, place):
         region = next(r for r in self.regions if place in r.places)
         return [marks.ctypes.data - 8 * region.first for marks in region.marks]
 
-    def found(self, counted):
+    def count_traffic(self, counted):
         """Return the counts, with {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
         ...): lines}, ("", "bytes NAMES", ""), and the figures of the trace."""
         result, touched, total = counted, 0, [0, 0]
@@ -52,7 +52,7 @@ class Marks:
                 total[k] += result["", f"lines {names}", way]
                 together = together | lines
             touched += int(np.count_nonzero(together))
-        return result | self.trace.found(touched, total)
+        return result | self.trace.count_traffic(touched, total)
 
 
 class _Region:

@@ -16,7 +16,7 @@ from ...core.compiler.reading.tree import Operation, inside
 from ...core.compiler.writing.block import FAULT, N_BYTES, SPARE, ZERO
 from ...core.compiler.writing.lines import Builder
 from ...core.compiler.writing.members import Members
-from .sites import Sites, end_taken, spare_word, teller
+from .sites import Sites, end_taken, spare_word, emit_reporter
 from ...core.language.types import LINEAR, UNIFORM, VARYING
 from ...core.compiler.writing.values import I1, I8, I32, I64, PTR, Unpacked, Value, word
 from ...core.compiler.writing.watch import Watch
@@ -66,7 +66,7 @@ class Debug(Watch):
     def loop(self, here, loop, test):
         """End a `while` at the first fault: beyond it, the values that a kernel reads may never end the
         loop."""
-        if loop.form == "while" and not self.leaves and not _meets(loop.body):
+        if loop.form == "while" and not self.leaves and not _has_collective(loop.body):
             return functools.partial(self._unless_faulty, test)
         return test
 
@@ -89,7 +89,7 @@ class Debug(Watch):
         ok = self._inside(here, view, indices)
         how, pointer = locate()
         if ok is not None:
-            pointer = ops.b.select(ok, pointer, self._spare(ops, view, pointer, ways != 1))
+            pointer = ops.b.select(ok, pointer, self._spare_place(ops, view, pointer, ways != 1))
         return how, pointer
 
     def index(self, here, view, k, v):
@@ -110,7 +110,7 @@ class Debug(Watch):
             return None
         return functools.reduce(here.b.and_, found)
 
-    def _spare(self, ops, view, pointer, use):
+    def _spare_place(self, ops, view, pointer, use):
         """Return the place that replaces an access outside: one that holds 0 (`use` 0), or one that is
         never read (1). In memory of the same kind, so that the instruction stays the same."""
         b = ops.b
@@ -133,16 +133,16 @@ class Debug(Watch):
         n = ops.get(extent, "int") if own else word(extent)
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or ops.W == 1 or v.step < 1 or not self.leaves:
-            return self._among(here, v, n, site)
+            return self._index_fits(here, v, n, site)
         end = ops.larger(b.sub(n, I64(v.step * (ops.W - 1))), 0)  # the first lane decides for all
         with b.if_then(b.icmp_unsigned(">=", v.ir, end), likely=False):
-            self._among(here, v, n, site)
+            self._index_fits(here, v, n, site)
             # a lane is outside: lets LLVM discard this path when it optimises the loops around it
             if here.mask is None:
                 b.unreachable()
         return None
 
-    def _among(self, here, v, n, site):
+    def _index_fits(self, here, v, n, site):
         """Return the condition that an index, or each lane's, is below n; report a fault otherwise."""
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
@@ -212,11 +212,11 @@ class Debug(Watch):
                 self._go_on(b)
             self.waiting.setdefault(b.block, []).append((ok, self.memory, words))
             return
-        bad, bits = _bad(here, ok)
+        bad, bits = _failing_lanes(here, ok)
         faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
         b.cbranch(bad, faulty, good).set_weights(_RARELY)
         b.position_at_end(faulty)
-        self._tell(b, self.memory, words(bits))
+        self._keep_fault(b, self.memory, words(bits))
         ops.target.leave(ops)
         b.position_at_end(good)
 
@@ -238,16 +238,16 @@ class Debug(Watch):
         for ok, memory, words in looks[::-1]:
             found = words(None)
             chosen = [b.select(ok, c, w) for w, c in zip(found, chosen)] if chosen else found
-        self._tell(b, memory, chosen)
+        self._keep_fault(b, memory, chosen)
         b.branch(good)
 
-    def _tell(self, b, memory, words):
+    def _keep_fault(self, b, memory, words):
         """Emit the call that keeps a fault, if it is the first."""
-        tells = b.module.globals.get("portable_fault") or teller(b.module, None if self.leaves else FAULT)
+        tells = b.module.globals.get("portable_fault") or emit_reporter(b.module, None if self.leaves else FAULT)
         b.call(tells, [memory, *words])
 
 
-def _bad(here, ok):
+def _failing_lanes(here, ok):
     """Return the condition that a check fails for a live lane; and the lanes in bits, or None."""
     ops, b, bits = here.ops, here.b, None
     if isinstance(ok.type, ir.VectorType):
@@ -289,10 +289,10 @@ def _first(ops, v):
     return ops.get(v, "int", UNIFORM) if v.kind == UNIFORM or ops.W == 1 else ops.lane(v.ir, 0)
 
 
-def _meets(block):
+def _has_collective(block):
     """Return True if a block has a collective: it would wait for members that have left."""
     return any(
-        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_meets, inside(node)))
+        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_has_collective, inside(node)))
         for node in block.body
     )
 

@@ -102,7 +102,7 @@ class Sites:
         )
 
 
-def teller(module, behind):
+def emit_reporter(module, behind):
     """Emit void portable_fault(memory, 7 words): store them, if they are the first, in eight words: those at
     `memory`, or those whose address is stored `behind` bytes after its beginning.
     """
