@@ -354,7 +354,8 @@ class Analysis:
         for label, counts, b, seconds in self.launches:
             found.setdefault((label, counts.kernel, counts.policy), []).append((counts, b, seconds * scale))
         return sorted(
-            (_together(label, launches) for (label, *_), launches in found.items()), key=lambda k: -k.seconds
+            (_merged_kernel(label, launches) for (label, *_), launches in found.items()),
+            key=lambda k: -k.seconds,
         )
 
     def against(self, ceilings):
@@ -464,7 +465,7 @@ class Analysis:
         }
 
 
-def _together(label, launches):
+def _merged_kernel(label, launches):
     """Return the Kernel of several launches, (Counts, Bound, seconds) each."""
     same = Counter(id(counts) for counts, *_ in launches)
     different = {id(counts): counts for counts, *_ in launches}

@@ -72,10 +72,10 @@ def load(name: str) -> Case:
     InputError
         The package has no cases: it is installed without the checkout.
     """
-    return beside(f"cases.{name}")
+    return import_optional(f"cases.{name}")
 
 
-def beside(name: str) -> Any:
+def import_optional(name: str) -> Any:
     """Import a module of this package that is in a checkout, but may be missing in an installed package.
 
     Raises
@@ -83,7 +83,7 @@ def beside(name: str) -> Any:
     InputError
         The module is missing.
     """
-    if not _there(f"{name.replace('.', '/')}.py"):
+    if not _has_module(f"{name.replace('.', '/')}.py"):
         raise _missing(f"portable.roofline.{name}")
     return importlib.import_module(f"portable.roofline.{name}")
 
@@ -95,11 +95,11 @@ def check_checkout(command: str) -> None:
     ------
     InputError
     """
-    if not _there("truth"):
+    if not _has_module("truth"):
         raise _missing(command)
 
 
-def _there(name):
+def _has_module(name):
     return (Path(__file__).parent / name).exists()
 
 

@@ -117,7 +117,7 @@ def candidates(kernel, ceilings, took):
         idle = max(masked, 1.0 - _busy_arithmetic(kernel, ceilings))
         text = f"{idle:.0%} of the lanes are idle, where neighbours branch otherwise or make fewer trips"
         # bytes are moved once, independent of the lanes; the longest thread takes as long
-        alone = min(compiled.alone(counts, ceilings), took)
+        alone = min(compiled.seconds_of_block(counts, ceilings), took)
         ideal = math.hypot((1.0 - idle) * (took - alone), moving(counts, ceilings))
         found.append(Cause("divergence", took, text, ideal=ideal, alone=alone))
     if counts.executed and counts.ptx is None and ceilings.clock:
@@ -184,7 +184,7 @@ def _of_gathers(kernel, ceilings, took):
     text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
     seconds = scattered / (LOADS_PER_CYCLE * ceilings.clock * _threads(ceilings))
     one_by_one = Cause("scattered", seconds, text, ideal=seconds / LANES)
-    yield _across(counts, ceilings, gathered, took) or one_by_one
+    yield _rows_across_lanes(counts, ceilings, gathered, took) or one_by_one
     moves, reach, others = _jumps(counts)
     level = ceilings.level_of(reach)  # the touched elements stay there
     elements, rate = min(scattered, moves), ceilings.rate(f"gather {level}")
@@ -205,7 +205,7 @@ def _of_gathers(kernel, ceilings, took):
         yield Cause("overfetch", min(max(took, once), twice), text, ideal=ideal, fixed=True)
 
 
-def _across(counts, ceilings, gathered, took):
+def _rows_across_lanes(counts, ceilings, gathered, took):
     """Return the cause of rows across lanes, or None: each index traverses a separate row, so that its
     neighbour's element is a row away, and a pack gathers elements that are adjacent for a single index."""
     place, elements = max(gathered.items(), key=lambda one: one[1], default=("", 0))
@@ -337,7 +337,7 @@ def _of_parallelism(kernel, ceilings, took):
         text = f"{own} a part of the machine only, which has room for {most:,} at once"
         work = max(seconds for name, seconds in kernel.bound.wants.items() if name != "launch")
         least, longest = (max(work * n / extent, kernel.bound.seconds) for n in (wide, most))
-        seconds, alone = min(max(took, least), longest), compiled.alone(kernel.counts, ceilings)
+        seconds, alone = min(max(took, least), longest), compiled.seconds_of_block(kernel.counts, ceilings)
         # with as many indices or teams as fit, each has proportionally less work
         yield Cause("parallelism", seconds, text, ideal=kernel.bound.seconds, alone=alone * extent / most)
 

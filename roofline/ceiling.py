@@ -177,7 +177,7 @@ class Ceilings:
     @property
     def doubts(self) -> list[str]:
         """Return the reasons to doubt these ceilings, as sentences; see `portable.roofline.physics`."""
-        return physics.doubts(self)
+        return physics.find_doubts(self)
 
     @property
     def near(self) -> list[tuple[str, int | None]]:

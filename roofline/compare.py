@@ -130,7 +130,7 @@ def run(
         if duel.peers:
             duel.ours.call()
         else:
-            outcome.alone = _alone(duel, rounds)
+            outcome.alone = _time_alone(duel, rounds)
     except Exception as error:  # noqa: BLE001 - a failed duel must not prevent the other duels
         outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
         return
@@ -160,14 +160,14 @@ def run(
         outcome.rows.append(Row(peer.label, ours, theirs, timing.ratio(theirs, ours), difference))
         on_row(outcome.rows[-1])
     if duel.peers and not outcome.rows:
-        outcome.alone = _alone(duel, rounds)
+        outcome.alone = _time_alone(duel, rounds)
     if outcome.alone and duel.ours.result:
         duel.ours.result()
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
     outcome.told = duel.told(outcome.rows) if duel.told else None
 
 
-def _alone(duel, rounds):
+def _time_alone(duel, rounds):
     """Return our seconds, timed without a peer."""
     wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
     return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]

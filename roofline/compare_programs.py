@@ -20,7 +20,14 @@ import portable as pk
 from portable.errors import InputError, printable
 from portable.roofline import compare_revisions, machine, script
 from portable.roofline.grid import grid
-from portable.roofline.printing import exit_code, say, show_tables, wait_for_quiet, warn_if_busy, write_json
+from portable.roofline.printing import (
+    exit_code,
+    print_step,
+    show_tables,
+    wait_for_quiet,
+    warn_if_busy,
+    write_json,
+)
 from portable.roofline.profiling import profile
 from portable.roofline.timing import Samples
 from portable.roofline.units import in_words, scaled
@@ -41,11 +48,11 @@ def run_versus(options, space):
     try:
         for turn in range(options.rounds + 1):
             order = paths if turn % 2 else paths[::-1]
-            found = {path: _once(path, options.arguments, space) for path in order}
+            found = {path: _run_once(path, options.arguments, space) for path in order}
             if turn:
                 rounds.append(tuple(found[path] for path in paths))
                 times = ", ".join(scaled(one[WHOLE], "s") for one in rounds[-1])
-                say(f"round {turn} of {options.rounds}: {times}")
+                print_step(f"round {turn} of {options.rounds}: {times}")
     except KeyboardInterrupt:
         interrupted = True
     rows = judged(rounds, options.threshold) if rounds else []
@@ -91,7 +98,7 @@ def _table(rows, paths, threshold):
     return grid(f"{paths[1]} against {paths[0]}", "what<|old|new|new / old|verdict<", cells, caption)
 
 
-def _once(path, arguments, space):
+def _run_once(path, arguments, space):
     """Run a program in a new process, with its output on the error stream, and return seconds by name."""
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.json"

@@ -16,7 +16,7 @@ from portable.roofline.printing import (
     write_file,
     write_json,
     progress,
-    say,
+    print_step,
     warn_if_busy,
 )
 from portable.roofline.scoreboard import measured, records
@@ -60,7 +60,7 @@ def compare_sides(options, space):
                     options.rounds,
                     outcomes[-1],
                     on_start=lambda label: show(description=label, advance=1),
-                    on_row=lambda row: say(outcomes[-1].told_row(row)),
+                    on_row=lambda row: print_step(outcomes[-1].told_row(row)),
                 )
                 _tell_duel(outcomes[-1])
     except KeyboardInterrupt:
@@ -78,7 +78,7 @@ def _tell_duel(outcome):
     for peer, reason in outcome.absent:
         print(f"not here: {peer}: {reason}", flush=True)
     for problem in outcome.problems:
-        say(f"disagrees: {problem}")
+        print_step(f"disagrees: {problem}")
 
 
 def _compare_against(options, space):
@@ -111,7 +111,7 @@ def _compare_against(options, space):
             print(f"only in {where}: {title}")
     problems = [f"{row.title}: {row.problem}" for row in outcome.rows if row.problem]
     for problem in filter(None, [*problems, failure]):
-        say(f"roofline: {problem}")
+        print_step(f"roofline: {problem}")
     print(f"{options.case} against {options.against}: {outcome.verdict}")
     told = {"case": options.case, "space": space, "this": this, "other": vars(other)} | outcome.as_dict()
     told |= {"limit_minutes": minutes, "failure": failure, "interrupted": interrupted}
@@ -125,7 +125,7 @@ def write_measured(options):
 
 
 def run_validate(options, space):
-    validate = case_list.beside("truth.validate")
+    validate = case_list.import_optional("truth.validate")
     facts, seed = machine.facts(space), secrets.randbelow(10**6) if options.seed is None else options.seed
     warn_if_busy(facts)
     rates = functools.cache(lambda: validate.rates(space, options.quick))
@@ -135,7 +135,7 @@ def run_validate(options, space):
         return {"space": space, "seed": seed, "ceilings": rates(), "pairs": pairs}
 
     def keep(found):  # called after each pair, so that an interrupted run keeps its verdicts
-        say("; ".join(filter(None, validate.row(found[-1]))))
+        print_step("; ".join(filter(None, validate.row(found[-1]))))
         if options.json:
             with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
                 write_json(options, validate.SCHEMA_VERSION, facts, **document(found))
@@ -150,7 +150,7 @@ def run_validate(options, space):
 
 
 def read_counters(options):
-    counters = case_list.beside("truth.counters")
+    counters = case_list.import_optional("truth.counters")
     found = counters.rows()
     show_tables(counters.table(found))
     launches = [row.as_dict() for row in found]

@@ -23,7 +23,7 @@ def of_code(kernel, ceilings, took):
     yield from _banks(kernel.counts, ceilings)
 
 
-def alone(counts, ceilings):
+def seconds_of_block(counts, ceilings):
     """Return seconds of one block by itself, minus those of an empty launch; 0 if that was not measured."""
     return max(counts.alone - ceilings.rate("launch"), 0.0)
 
@@ -54,7 +54,7 @@ def _conversions(kernel, ceilings):
         return
     rest = wants["arithmetic"]
     # float64 operations between two conversions would run as float32 at its rate
-    if _of(counts.conversions, "float32"):
+    if _conversions_of(counts.conversions, "float32"):
         rest *= ceilings.rate("fma float64") / ceilings.rate("fma float32")
     others = (s for name, s in wants.items() if name not in ("arithmetic", "launch"))
     least = max([rest, moving(counts, ceilings), started(counts, ceilings), *others])
@@ -66,11 +66,12 @@ def _conversions(kernel, ceilings):
 def converting(counts, ceilings):
     """Return seconds of the conversions only."""
     return sum(
-        ceilings.seconds(_of(counts.conversions, other), f"convert {other}") for other in ("int64", "float32")
+        ceilings.seconds(_conversions_of(counts.conversions, other), f"convert {other}")
+        for other in ("int64", "float32")
     )
 
 
-def _of(conversions, other):
+def _conversions_of(conversions, other):
     """Return the number of conversions from a type or to it."""
     return sum(n for name, n in conversions.items() if other in name)
 

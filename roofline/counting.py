@@ -35,7 +35,7 @@ from portable.roofline.side import batch_seconds
 from portable.roofline.touched import (
     SIZES,
     accesses,
-    beyond,
+    bytes_beyond_caches,
     by_data,
     by_names,
     compulsory,
@@ -122,7 +122,7 @@ def count(
     if executed and on_device:
         with data.on_device():
             instructions = pk.count(policy, kernel, *args, reducer=reducer, scan=scan, build="executed")
-            alone = 0.0 if reducer else _alone(policy, kernel, args)
+            alone = 0.0 if reducer else _time_block(policy, kernel, args)
     counts = Counts(
         kernel.name,
         kernel.place,
@@ -177,7 +177,7 @@ def _explained(found, text, moves, policy):
     return apart, alike, occupancy
 
 
-def _alone(policy, kernel, args):
+def _time_block(policy, kernel, args):
     """Return seconds of one block of a launch by itself, the slowest of several, on a device's present
     data."""
     facts = pk.explain(policy, kernel, *args).facts
@@ -289,7 +289,7 @@ def _text(policy, kernel, args, reducer, scan, on_device):
         found,
         dict(by_names(marks)),
         {what.removeprefix("moves "): n for (_, what, _), n in marks.items() if what.startswith("moves ")},
-        beyond(marks),
+        bytes_beyond_caches(marks),
     )
 
 

@@ -306,9 +306,9 @@ class Counts:
         or the line with most additional flops."""
         more = collections.Counter()  # by line; all lines of the layer have one entry
         for (line, operation, dtype), n in self.text.items():
-            more[_own(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
+            more[_line_of_kernel(line)] -= n * ARITHMETIC.get(operation, 0) * dtype.startswith("float")
         for key, n in self.executed.items():
-            more[_own(key[0])] += sum(executed_totals({key: n})["flops"].values())
+            more[_line_of_kernel(key[0])] += sum(executed_totals({key: n})["flops"].values())
         if (around := more.pop("", 0)) > 0:
             yield f"partial sums of packs, blocks and teams are combined: {around:,} flops more"
         line = max(more, key=more.get, default="")
@@ -340,7 +340,7 @@ def _joined(pairs):
     return {" ".join(key): n for key, n in pairs.items()}
 
 
-def _own(line):
+def _line_of_kernel(line):
     """Return a line of a kernel, or "" for a line of the layer."""
     return "" if line.startswith(LAYER) else line
 

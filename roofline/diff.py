@@ -209,7 +209,7 @@ def changes(before, after, across=False):
     # pair with equal spaces first, then across spaces
     ways = (True, slice(None)), (True, slice(0, 3)), (False, slice(0, 4, 3)), (False, slice(0, 1))
     for alike, kind in ways[:: 1 if across else 2]:
-        for key in _once(old, kind) & _once(new, kind):
+        for key in _unique_parts(old, kind) & _unique_parts(new, kind):
             was, now = (next(k for k in rows if k[kind] == key) for rows in (old, new))
             found.append(Change(now[0], old.pop(was), new.pop(now), alike))
     if not found:
@@ -222,7 +222,7 @@ def changes(before, after, across=False):
     return [replace(change, number=k) for k, change in enumerate(found, 1)]
 
 
-def _once(rows, kind):
+def _unique_parts(rows, kind):
     """Return parts of keys that belong to exactly one row."""
     parts = [key[kind] for key in rows]
     return {part for part in parts if parts.count(part) == 1}

@@ -12,7 +12,7 @@ from portable.roofline import ceiling, html, machine, script
 from portable.roofline.profiling import Profile
 from portable.roofline.reporting import Report
 from portable.roofline.tables import tables
-from portable.roofline.units import shown
+from portable.roofline.units import printable_document
 
 SCHEMA_VERSION = 3
 
@@ -20,7 +20,11 @@ SCHEMA_VERSION = 3
 def document(parts):
     """Return the JSON document of parts, each a result of `Report.as_dict`; `schema_version` increases with
     changes that readers must follow."""
-    return {"schema": "roofline-report", "schema_version": SCHEMA_VERSION, "parts": shown(list(parts))}
+    return {
+        "schema": "roofline-report",
+        "schema_version": SCHEMA_VERSION,
+        "parts": printable_document(list(parts)),
+    }
 
 
 class Shown(dict[str, Any]):
@@ -76,7 +80,7 @@ def report(made: Profile, source: str = "launches") -> Shown:
         return ceiling.ceilings(space, special=special)
 
     held = roofs if all(e.space != "checked" for e in made.events) else None
-    script.tell(made, source, part, held, counted=made.counted)
+    script.add_results(made, source, part, held, counted=made.counted)
     return Shown(document(made.as_dict() for made in parts.values()))
 
 
@@ -103,4 +107,4 @@ def read(path):
             f"'{path}' has version {found.get('schema_version')} of the schema; expected {SCHEMA_VERSION}."
             " Make the report anew."
         )
-    return shown(found)
+    return printable_document(found)

@@ -35,7 +35,7 @@ class Lines:
 
     def __init__(self, clock=lambda: (time.perf_counter(), True)):
         self._seconds, self._clock, self._end = collections.Counter(), clock, threading.Event()
-        self._of, self._looks = threading.get_ident(), threading.Thread(target=self._look, daemon=True)
+        self._of, self._looks = threading.get_ident(), threading.Thread(target=self._sample_line, daemon=True)
 
     def __enter__(self):
         self._looks.start()
@@ -45,7 +45,7 @@ class Lines:
         self._end.set()
         self._looks.join()
 
-    def _look(self):
+    def _sample_line(self):
         now, _ = self._clock()
         while not self._end.wait(STEP):
             before, (now, counts) = now, self._clock()

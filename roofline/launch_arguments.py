@@ -52,19 +52,19 @@ class Past:
         return np.ndarray(self.shape, self.dtype, whole, self.pointer - whole.ctypes.data, self.strides)
 
 
-def _each(function, a):
+def _map_arrays(function, a):
     """Return a launch's argument with `function` applied to its arrays; a record keeps its type."""
     if isinstance(a, (np.ndarray, pk.View, pk.ScatterView, Past)):
         return function(a)
     if isinstance(a, tuple):
-        items = [_each(function, one) for one in a]
+        items = [_map_arrays(function, one) for one in a]
         return a._make(items) if hasattr(a, "_make") else tuple(items)
     return a
 
 
 def remembered(launch):
     """Return a copy of a launch that keeps no array alive."""
-    return launch._replace(args=tuple(_each(Past, a) for a in launch.args), outs=())
+    return launch._replace(args=tuple(_map_arrays(Past, a) for a in launch.args), outs=())
 
 
 def spans(launch):
@@ -75,7 +75,7 @@ def spans(launch):
         found[a.pointer] = math.prod(a.shape) * SIZES.get(a.dtype.name, 0)
 
     for a in launch.args:
-        _each(note, a)
+        _map_arrays(note, a)
     return found
 
 
@@ -88,5 +88,5 @@ def recalled(launch):
         One of them was freed.
     """
     return launch._replace(
-        args=tuple(_each(lambda a: a.recall() if isinstance(a, Past) else a, b) for b in launch.args)
+        args=tuple(_map_arrays(lambda a: a.recall() if isinstance(a, Past) else a, b) for b in launch.args)
     )

@@ -72,14 +72,14 @@ class Counted:
         key = kind_of(launch, region_now())
         group = self._groups.setdefault(group_of(key), _Sizes())
         if key in self._own:
-            self._again(self._kinds[key], launch)
+            self._count_again(self._kinds[key], launch)
         elif key in self._kinds or group.wants():
             self._own.add(key)
             self._kinds[key] = group.last = self._first(launch)
         else:
             self._kinds[key] = group.last
 
-    def _again(self, met, launch):
+    def _count_again(self, met, launch):
         if isinstance(met, Met):
             start = time.perf_counter()
             with contextlib.suppress(Exception):  # the first launch was counted

@@ -370,9 +370,11 @@ def _launch(space, gpu):
     wait, nothing = _wait(space), "a kernel that does nothing"
     with pk.use(space), pk.capture(space) as graph:
         for _ in range(IN_GRAPH):
-            pk.parallel_for(pk.RangePolicy(0, 1, space=space), kernels.nothing, out)
+            pk.parallel_for(pk.RangePolicy(0, 1, space=space), kernels.empty_launch, out)
     yield Plan("launch", "s", IN_GRAPH, graph.replay, wait, f"{nothing}, {IN_GRAPH} in a graph")
-    alone = _plan(space, "launch call", "s", 1, f"{nothing}, many in a row", policy, kernels.nothing, out)
+    alone = _plan(
+        space, "launch call", "s", 1, f"{nothing}, many in a row", policy, kernels.empty_launch, out
+    )
 
     def call():
         alone.call()

@@ -65,7 +65,7 @@ def _sentence(more, high, less, low, unit):
     )
 
 
-def doubts(ceilings):
+def find_doubts(ceilings):
     """Return the reasons to doubt ceilings, as sentences; an empty list if there is none."""
     found = [sentence for _, sentence in disorder(ceilings)]
     once = [c.name for c in ceilings.items.values() if c.reached_once]

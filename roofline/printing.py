@@ -21,7 +21,7 @@ from portable.roofline import checks, figure, files, machine
 from portable.roofline.grid import fitted
 
 
-def say(text):
+def print_step(text):
     """Print a line on the error stream: the present step of a long command."""
     print(text, file=sys.stderr, flush=True)
 
@@ -32,12 +32,12 @@ def wait_for_quiet(seconds):
     while (left := end - time.monotonic()) > 0 and (
         busy := machine.busy_cores(min(left, 1.0)) or 0
     ) > checks.BUSY:
-        say(f"roofline: waiting for a quiet machine, {left:.0f} s at most: {busy:g} cores are busy")
+        print_step(f"roofline: waiting for a quiet machine, {left:.0f} s at most: {busy:g} cores are busy")
 
 
 def warn_if_busy(facts):
     if (facts["busy_cores"] or 0) > checks.BUSY:
-        say(
+        print_step(
             f"roofline: other processes keep {facts['busy_cores']} of {facts['cores']} cores busy; "
             "times, and ratios of threads above all, will be about them too"
         )
@@ -88,7 +88,7 @@ def write_file(path, text):
     try:
         files.write(path, text)
     except OSError as error:
-        say(f"roofline: '{printable(path)}' could not be written: {error.strerror}")
+        print_step(f"roofline: '{printable(path)}' could not be written: {error.strerror}")
         return False
     print(f"wrote {printable(path)}")
     return True
@@ -100,7 +100,7 @@ def write_figures(options, shown):
         return True
     drawing = figure.drawing(shown)
     if not drawing:
-        say("roofline: nothing to plot: no method with floating-point operations has a roof here")
+        print_step("roofline: nothing to plot: no method with floating-point operations has a roof here")
         return False
     if options.pdf:
         figure.write_pdf(drawing, options.pdf)

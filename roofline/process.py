@@ -101,13 +101,13 @@ class Side(Worker):
 
     def seconds(self, place, calls):
         """Return seconds per call of one batch."""
-        return self._ask(do="time", row=place, calls=calls)
+        return self._send_request(do="time", row=place, calls=calls)
 
     def result(self, place):
         """Return a row's number, on which both sides must agree."""
-        return self._ask(do="result", row=place)
+        return self._send_request(do="result", row=place)
 
-    def _ask(self, **request):
+    def _send_request(self, **request):
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()

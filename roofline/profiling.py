@@ -63,14 +63,14 @@ def region(name: str) -> Iterator[None]:
     None
     """
     regions.append(printable(name))
-    begins, heard = {open_one: open_one._now() for open_one in _hearing}, region_now()
+    begins, heard = {open_one: open_one._seconds_now() for open_one in _hearing}, region_now()
     try:
         with _nvtx().annotate(regions[-1]) if _nvtx() else contextlib.nullcontext():
             yield
     finally:
         for open_one in _hearing:
             begin = begins.get(open_one, 0.0)  # a profile opened inside records the rest of it
-            open_one.regions.append((heard, begin, open_one._now() - begin))
+            open_one.regions.append((heard, begin, open_one._seconds_now() - begin))
         regions.pop()
 
 
@@ -165,10 +165,10 @@ class Profile:
         """Name the launches inside a block: `with p.region("set up"): ...`"""
         return region(name)
 
-    def _now(self):
+    def _seconds_now(self):
         return time.perf_counter() - self._begin - self._aside
 
-    def _hear(self, phase, what, launch):
+    def _receive_event(self, phase, what, launch):
         if self._busy:  # launches that the profile makes are not the program's
             return
         if phase == "begin":
@@ -176,15 +176,15 @@ class Profile:
                 self._step_aside(launch)
             if _nvtx():
                 _nvtx().push_range(printable(launch.label) if what == "kernel" else what)
-            self._open[id(launch)] = self._now(), pk.stamp(launch.space) if what == "kernel" else None
+            self._open[id(launch)] = self._seconds_now(), pk.stamp(launch.space) if what == "kernel" else None
             return
         host, begin = self._open.pop(id(launch))
         if what == "copy":
-            self.copies.append(Copied(*launch, region_now(), host, self._now() - host))
+            self.copies.append(Copied(*launch, region_now(), host, self._seconds_now() - host))
         else:
             end, launches = pk.stamp(launch.space), self._remembered(launch)
             about = printable(launch.label), launch.space, launches, region_now()
-            self._marks.append(_Mark(*about, begin, end, (host, self._now() - host)))
+            self._marks.append(_Mark(*about, begin, end, (host, self._seconds_now() - host)))
         if _nvtx():
             _nvtx().pop_range()
 
@@ -211,7 +211,7 @@ class Profile:
     def look(self) -> tuple[float, bool]:
         """Return the seconds of the program so far, and True if it is now neither in a launch nor in the
         counting of one."""
-        return self._now(), not (self._busy or self._open)
+        return self._seconds_now(), not (self._busy or self._open)
 
     @property
     def on_device(self) -> bool:
@@ -223,7 +223,7 @@ class Profile:
         """The launches in their order, a list of Event; blocks until the devices have finished."""
         if self._events is None or len(self._events) != len(self._marks):
             first, queues = {}, _queues(mark.space for mark in self._marks)
-            beside = _beside(self._marks[0].space) if self._apart and self.on_device else 0.0
+            beside = _stamp_seconds(self._marks[0].space) if self._apart and self.on_device else 0.0
             self._events = []
             for mark in self._marks:
                 begin, host = first.setdefault(mark.space, (mark.begin, mark.host[0]))
@@ -371,13 +371,13 @@ def profile(
     made = Profile(before, apart, counted or None)
     _hearing.append(made)
     try:
-        with pk.listening(made._hear, apart, copies=True), high_water() as most:
+        with pk.listening(made._receive_event, apart, copies=True), high_water() as most:
             yield made
     finally:
         _hearing.remove(made)
     for space in {mark.space for mark in made._marks}:
         pk.fence(space)
-    made.seconds, made.memory_bytes = made._now(), most.bytes
+    made.seconds, made.memory_bytes = made._seconds_now(), most.bytes
     if apart and made.on_device:
         # The work that kept the device busy delayed the program; how much of it the host waited for is
         # unknown.
@@ -392,7 +392,7 @@ def _occupy(space):
 
 
 @functools.cache
-def _beside(space):
+def _stamp_seconds(space):
     """Return the seconds that two stamps of a device add to the kernel between them: of a kernel that does
     next to nothing, minus its cost in a graph, which is the least cost of a launch."""
     little = pk.RangePolicy(0, 1, space=space), microkernels.dependent, (1, 5, 3, _something(space))

@@ -139,12 +139,12 @@ def of_kernels(analysis, ceilings):
     """Return the reason of each kernel of a call below `LOW` of its own roof: a list of sentences, None for
     the other kernels."""
     return [
-        _alone(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None
+        _unnamed_causes(kernel, ceilings) if kernel.attainable < LOW * kernel.seconds else None
         for kernel in analysis.kernels
     ]
 
 
-def _alone(kernel, ceilings):
+def _unnamed_causes(kernel, ceilings):
     """Return the causes without the kernel's name, which is printed next to them."""
     return f"{_sentence('; '.join(cause.told for cause in _of_kernel(kernel, ceilings)))}."
 

@@ -201,7 +201,7 @@ def _roof(report, run, seconds, ceilings, counts=None):
     if counts is not None:
         with profile(apart=True) as made:
             run.complete()
-    if counts is None or not _alike(made, counts):
+    if counts is None or not _counts_match(made, counts):
         counts = None
         with profile(count, apart=True) as made:
             run.complete()
@@ -216,7 +216,7 @@ def _roof(report, run, seconds, ceilings, counts=None):
     return found
 
 
-def _alike(made, counts):
+def _counts_match(made, counts):
     """Return True if the counts belong to a profile's launches, by kernels and sizes in order."""
     launched = [[(one.kernel.name, in_words(one.policy)) for one in event.launches] for event in made.events]
     return launched == [[(one.kernel, one.policy) for one in event] for event in counts]

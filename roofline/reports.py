@@ -24,7 +24,7 @@ from portable.roofline.printing import (
     write_figures,
     write_file,
     progress,
-    say,
+    print_step,
     wait_for_quiet,
     warn_if_busy,
 )
@@ -61,7 +61,7 @@ def report(options):
             _collect(options, spaces, part, roofs, folder, show, start)
     shown = [one for one in parts.values() if one.results or one.failures or one.interrupted]
     document = documents.document(one.as_dict() for one in shown or parts.values())
-    told = _tell(options, document) or int(not traced)
+    told = _print_report(options, document) or int(not traced)
     return max(told, _against_baseline(options.baseline, document)) if options.baseline else told
 
 
@@ -95,7 +95,7 @@ def _roofs(options, part, on_start):
         def measuring(what, done, total):
             if not done:
                 more = f" and {total - 1} more" if total > 1 else ""
-                say(f"{name}: measuring ceilings, {what}{more}")
+                print_step(f"{name}: measuring ceilings, {what}{more}")
             on_start(what)
 
         return ceiling.ceilings(name, special=special, again=again, quick=options.quick, on_start=measuring)
@@ -125,7 +125,7 @@ def _warn_of_order(options):
     report's."""
     own = "--out --json --svg --pdf --space --data".split()
     if behind := [a for a in options.arguments if a.split("=")[0] in own]:
-        say(
+        print_step(
             f"roofline: {behind[0]} behind '{options.script}' is the program's own; the report's options"
             " stand before its name"
         )
@@ -139,12 +139,12 @@ def _collect(options, spaces, part, roofs, folder, show, start):
             if options.script:
                 runs = [("kernel", run) for run in target.runs(options.script, options.arguments, space)]
             else:
-                say(f"{name}: preparing inputs")
+                print_step(f"{name}: preparing inputs")
                 runs, counts = _prepared(options, name, folder, show)
             show(total=len(runs))
             held = None if name == "checked" else roofs
             reporting.collect(
-                part(name), runs, start, held, lambda text, name=name: say(f"{name}: {text}"), counts
+                part(name), runs, start, held, lambda text, name=name: print_step(f"{name}: {text}"), counts
             )
         if part(name).interrupted:
             return
@@ -158,7 +158,7 @@ def _prepared(options, space, folder, show):
 
     def done(n, total):
         if not n:
-            say(f"{space}: counting {total} methods, several at a time")
+            print_step(f"{space}: counting {total} methods, several at a time")
         show(description="counting", completed=n, total=total)
 
     with parallel_counts.processes(space, _cases(options), folder) as count:
@@ -198,12 +198,12 @@ def _spaces(names):
 
 def show(options):
     saved = [diff.read(path) for path in options.reports]
-    return _tell(
+    return _print_report(
         options, documents.document(part for document in saved for part in document["parts"]), keep=False
     )
 
 
-def _tell(options, document, keep=True):
+def _print_report(options, document, keep=True):
     """Print and write a report, and return the exit code."""
     show_tables(*tables.tables(document))
     parts = rows.parts_of(document)
@@ -211,15 +211,15 @@ def _tell(options, document, keep=True):
         print(sentence)
     for part in parts:
         for sentence in part.caveats:
-            say(f"roofline: {part.place}: {sentence}")
+            print_step(f"roofline: {part.place}: {sentence}")
     failures = [failure for part in document["parts"] for failure in part["failures"]]
     for failure in failures:
-        say(f"not measured: {failure['method']}: {failure['message']}")
+        print_step(f"not measured: {failure['method']}: {failure['message']}")
     kept = any(part["results"] for part in document["parts"])
     if kept:
         kept = write_file(options.out, html.page(document))
     elif options.out:
-        say(f"roofline: nothing was measured, so {printable(options.out)} is not written")
+        print_step(f"roofline: nothing was measured, so {printable(options.out)} is not written")
     kept &= write_file(options.json, as_json(document))
     kept &= write_file(options.csv, options.csv and tables.csv_of(document))
     kept &= write_figures(options, figure.plots(document))

@@ -220,11 +220,12 @@ class Axes:
             else:
                 ways = range(10, max(11, int(math.hypot(x1 - x0, y1 - y0) - long)), 12)
                 places = (
-                    self._along(text, x0, y0, way, turn, up) for up, way in itertools.product((4, -13), ways)
+                    self._slope_label(text, x0, y0, way, turn, up)
+                    for up, way in itertools.product((4, -13), ways)
                 )
             yield room.take(sorted(places, key=lambda place: _crossings(place[1], others)))
 
-    def _along(self, text, x0, y0, way, turn, up):
+    def _slope_label(self, text, x0, y0, way, turn, up):
         """Return a label along a slope, `up` pixels above it, that begins `way` pixels from the slope's lower
         end."""
         x, y = (

@@ -70,7 +70,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))
-    tell(made, Path(path).name, part, ceilings, on_start, counted)
+    add_results(made, Path(path).name, part, ceilings, on_start, counted)
     if made.events:
         first = part(made.events[0].space)
         passed = {"seconds": made.seconds, "tracks": timeline.picture(made)}
@@ -94,7 +94,7 @@ def _rows(kinds):
     return rows
 
 
-def tell(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
+def add_results(made, source, part, ceilings=None, on_start=lambda label, done: None, counted=None):
     """Add a result for each kind of launch of a profile, the costliest first: one kernel over one size, or
     over many, in one region, on one space.
 

@@ -96,7 +96,7 @@ def row(duel):
     }
 
 
-def answer(duels, space, request):
+def answer_request(duels, space, request):
     """Return the answer to a request: seconds per call of one batch of a row, or the row's result."""
     import portable
 
@@ -107,7 +107,7 @@ def answer(duels, space, request):
         return batch_seconds(duel.ours.call, duel.ours.sync or no_sync, request["calls"], duel.host_only)
 
 
-def told(error):
+def error_line(error):
     """Return an exception in one line."""
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
@@ -121,7 +121,7 @@ def serve(tree, **case):
         try:
             content = {"answer": made()}
         except Exception as error:  # noqa: BLE001 - the other process decides how to treat it
-            content = {"error": told(error)}
+            content = {"error": error_line(error)}
         replies.write(json.dumps(content) + "\n")
         replies.flush()
 
@@ -133,7 +133,7 @@ def serve(tree, **case):
 
     reply(rows)
     for line in sys.stdin:
-        reply(lambda asked=json.loads(line): answer(duels, case["space"], asked))
+        reply(lambda asked=json.loads(line): answer_request(duels, case["space"], asked))
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def _check(target, kernel, policy, args):
 
 def _run(target, kernel, policy, args, chosen, space):
     policy = pk.RangePolicy(0, policy) if isinstance(policy, int) else policy
-    policy = _on(policy, space)
+    policy = _policy_in(policy, space)
     args = [pk.copy_of(a, space) if isinstance(a, np.ndarray) else a for a in args]
     returns = any(isinstance(node, ast.Return) and node.value for node in ast.walk(kernel.portable_text.tree))
     word = pk.parallel_reduce if returns else pk.parallel_for
@@ -118,7 +118,7 @@ def _run(target, kernel, policy, args, chosen, space):
     )
 
 
-def _on(policy, space):
+def _policy_in(policy, space):
     """Return the policy in a space; raise InputError if it is no policy."""
     if not isinstance(policy, (pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy)):
         raise InputError(

@@ -32,7 +32,7 @@ def by_names(marks):
                 yield names, (tuple(size * n for n in elements), tuple(lines))
 
 
-def beyond(marks):
+def bytes_beyond_caches(marks):
     """Return {bytes of the caches: (bytes fetched, written back)}, in rising order, from the marks of
     `portable.count`."""
     sizes = sorted(

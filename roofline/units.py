@@ -56,13 +56,13 @@ def finite(value):
     return value if value is not None and math.isfinite(value) else None
 
 
-def shown(value):
+def printable_document(value):
     """Return a document with all of its text `printable`."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
-        return {key: shown(item) for key, item in value.items()}
-    return [shown(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: printable_document(item) for key, item in value.items()}
+    return [printable_document(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def one_line(error):

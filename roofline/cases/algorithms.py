@@ -105,7 +105,7 @@ def _recurrence(space, x):
             x,
             out=out,
             reducer=RECURRENCE,
-            total=_room(space),
+            total=_total_view(space),
         )
         return out
 
@@ -114,7 +114,7 @@ def _recurrence(space, x):
 
 
 @functools.cache
-def _room(space):
+def _total_view(space):
     """Return a view for a scan's total, so that the host does not wait for it."""
     return pk.empty(1, np.float64, space)
 

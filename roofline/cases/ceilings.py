@@ -25,7 +25,7 @@ def duels(space, n, quick):
     """Return the duels of a space; see `portable.roofline.cases.Case`."""
     n = n or common.size(space, quick, 64, 10_000, 1 << 27, 1 << 24)
     few, trips = common.size(space, quick, (64, 2), (1 << 10, 2), (1 << 22, 64), (1 << 14, 128))
-    near = common.size(space, False, lambda *_: (), None, _near_gpu, _near)
+    near = common.size(space, False, lambda *_: (), None, _near_gpu, _cache_duels)
     b, c = np.random.default_rng(0).random((2, n))
     return [
         _stream("copy", space, kernels.copy, 16 * n, (), b),
@@ -38,12 +38,12 @@ def duels(space, n, quick):
 def _stream(name, space, kernel, n_bytes, scale, *inputs):
     n = inputs[-1].size
     views = [*(pk.copy_of(a, space) for a in inputs), pk.zeros((n,), np.float64, space)]
-    call = common.over(space, n, kernel, *scale, *views)
+    call = common.launch_over(space, n, kernel, *scale, *views)
     title = f"{name} of {n:,} float64, {scaled(n_bytes, 'B')} to move"
     return _duel(title, space, call, views[-1], name, (scale, views), bytes=n_bytes)
 
 
-def _near(space, quick):
+def _cache_duels(space, quick):
     """Yield duels of triads on rows that fit into a core's private caches."""
     with pk.use(space) as here:
         sizes = dict(measuring.cpu_levels(here))
@@ -82,7 +82,7 @@ def _of_plan(what, space, plan, name, inputs):
 def _peak(dtype, space, n, trips):
     ones = np.ones(n, dtype)
     out = pk.copy_of(ones, space)
-    call = common.over(space, n, *kernels.FMA, trips, B, C, out, chunk=measuring.CHUNK)
+    call = common.launch_over(space, n, *kernels.FMA, trips, B, C, out, chunk=measuring.CHUNK)
     operations = 2 * kernels.CHAINS * kernels.UNROLLED * trips * n
     title = f"{kernels.CHAINS} chains of {dtype} fused multiply-adds, {scaled(operations)} operations"
     inputs, tolerance = (n, trips * kernels.UNROLLED, B, C), 1e-5 if dtype == "float32" else 1e-12

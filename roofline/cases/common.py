@@ -15,7 +15,7 @@ def size(space, quick, checked, few, device, host):
     return checked if space == "checked" else few if quick else device if space.startswith("cuda") else host
 
 
-def over(space, n, kernel, *args, **policy):
+def launch_over(space, n, kernel, *args, **policy):
     """Return a call that launches a kernel over n indices."""
     return functools.partial(pk.parallel_for, pk.RangePolicy(0, n, space=space, **policy), kernel, *args)
 
@@ -81,7 +81,7 @@ class Tally:
         self._found.setdefault(name, {})[number] = index, words, hits, of
         return index
 
-    def told(self, number):
+    def lines_told(self, number):
         """Return a line on one set, and one on all sets for which every contender has a result."""
         own = [
             f"{name}: {sets[number][1]}, index {sets[number][0]:.4f}"

@@ -54,7 +54,7 @@ def _moving(space, n):
     yield "copy of float32", every, microkernels.copy, narrow, other
     yield "triad", every, microkernels.triad, layer.A, x, y, z
     yield "update", every, microkernels.update, layer.A, x, y
-    yield "fill", every, microkernels.nothing, z
+    yield "fill", every, microkernels.empty_launch, z
     yield "sum", every, microkernels.element, x
     yield "sum of float32", every, microkernels.element, narrow
     edge = int(n**0.5)

@@ -119,7 +119,7 @@ def _on_panel(space, number, n_cells, small, tally):
         options={"starts": 2 if small else 10},
         tolerance=10.0,
         rounds=1,
-        told=lambda rows: f"{problem.k} populations; {tally.told(number)}",
+        told=lambda rows: f"{problem.k} populations; {tally.lines_told(number)}",
     )
 
 
@@ -165,7 +165,7 @@ class _File:
     def judge(self, labels, name):
         """Store the agreement of a contender's fits; `labels` is called with the cells to fit, and a seed,
         and returns the labels of all cells."""
-        self._agreements[name] = between(labels, np.arange(len(self.X)), self.seeds, self.halves)
+        self._agreements[name] = mean_agreement(labels, np.arange(len(self.X)), self.seeds, self.halves)
 
     def ours(self, use, seed, **options):
         """Return the labels of all cells from a fit to some of them."""
@@ -193,7 +193,7 @@ def _on_file(space, path, most, quick, options):
     return common.duel(title, space, fit, "cytometry_files", file, **about)
 
 
-def between(labels, use, seeds: int, halves) -> tuple[float, float]:
+def mean_agreement(labels, use, seeds: int, halves) -> tuple[float, float]:
     """Return the mean adjusted Rand indices of the labels of all cells between fits from several seeds, and
     between fits to halves.
 

@@ -38,7 +38,7 @@ METHODS = {
 
 def prepare(space, data, quick):
     """Return each method on each input; see `portable.roofline.cases.Case`."""
-    limit = _few(space, quick)
+    limit = _small_size(space, quick)
     if data is None:
         n = limit or (80_000 if space.startswith("cuda") else 10_000)
         inputs = [("simulated", *simulated(n, PARAMS, HOURS_PER_EVENT * n))]
@@ -61,7 +61,7 @@ def prepare(space, data, quick):
 def duels(space, n, quick):
     """Return duels of all pairs in both precisions, and of the gradient against the likelihood; see
     `portable.roofline.cases.Case`."""
-    n = n or _few(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
+    n = n or _small_size(space, quick) or (75_000 if space.startswith("cuda") else 10_000)
     locations, times = simulated(n, LONG, LONG_HOURS)
     found = []
     for precision, tolerance in (("float64", 1e-10), ("mixed", 1e-6)):
@@ -155,7 +155,7 @@ def read(path):
     return table[:, :2].copy(), table[:, 2] - table[0, 2]
 
 
-def _few(space, quick):
+def _small_size(space, quick):
     """Return a small number of events for runs whose time does not matter, else None."""
     return 40 if space == "checked" else 300 if quick else None
 

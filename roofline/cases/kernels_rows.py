@@ -65,11 +65,11 @@ class Row:
             bare = text.removeprefix("!")
             if bare != text:
                 written.append(name)
-            values[name] = _made(bare, dtype, sizes, len(values))
+            values[name] = _make_argument(bare, dtype, sizes, len(values))
         return Task(kernel.name, kernel, self.form, bounds, values, tuple(written), dtype, self.steps)
 
 
-def _made(text, dtype, sizes, place):
+def _make_argument(text, dtype, sizes, place):
     """Return an argument of a row; arrays differ by their positions."""
     if text in MAKERS:
         return MAKERS[text](dtype, sizes)

@@ -72,7 +72,7 @@ def _duel(space, title, n, kernel, inputs, dtype=np.float64):
 
     def side(text):
         out = pk.zeros((n,), dtype, space)
-        call = common.over(space, n, text, *inputs, out)
+        call = common.launch_over(space, n, text, *inputs, out)
         return call, common.written(call, out)
 
     about, one = {"absent": [], "peers": []}, "one lane at a time"
@@ -110,5 +110,5 @@ def _peak(space, flops):
     n = 1 << common.size(space, False, 3, 0, 18, 11)
     trips = max(1, round(flops / (2 * microkernels.CHAINS * microkernels.UNROLLED * n)))
     out = pk.copy_of(np.ones(n), space)
-    ours = common.ours(space, common.over(space, n, *microkernels.FMA, trips, 0.999, 0.001, out))
+    ours = common.ours(space, common.launch_over(space, n, *microkernels.FMA, trips, 0.999, 0.001, out))
     return replace(ours, label="the peak: as many in fused multiply-adds")

@@ -151,7 +151,7 @@ def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE
     return common.duel(title, space, call, "layer", name, *inputs, **about)
 
 
-def _there(array, space):
+def _array_for_kernels(array, space):
     """Return an array for kernels; on a CPU the peers' own array, since the placement of its pages changes a
     time by a tenth."""
     return pk.copy_of(array, space) if space.startswith("cuda") else pk.asview(array, space=space)
@@ -159,14 +159,14 @@ def _there(array, space):
 
 def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE):
     """Return the duel of a parallel_for that writes `out`."""
-    views = [_there(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
+    views = [_array_for_kernels(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
     call = functools.partial(pk.parallel_for, policy, kernel, *views, out)
     return _duel(name, title, n_bytes, space, call, common.written(call, out), inputs, tolerance)
 
 
 def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
     """Return the duel of a parallel_reduce; `which` selects the compared part of the result."""
-    views = [_there(a, space) for a in inputs]
+    views = [_array_for_kernels(a, space) for a in inputs]
     call = functools.partial(pk.parallel_reduce, _range(space, len(inputs[0])), kernel, *views, **reducer)
     result = call if which is None else lambda: call()[which]
     return _duel(name, title, sum(a.nbytes for a in inputs), space, call, result, inputs, tolerance)
@@ -178,7 +178,10 @@ def _range(space, n):
 
 def _axpy(space, x, y):
     out = pk.copy_of(y, space)
-    call, title = common.over(space, len(x), axpy, A, _there(x, space), out), f"axpy of {len(x):,} float64"
+    call, title = (
+        common.launch_over(space, len(x), axpy, A, _array_for_kernels(x, space), out),
+        f"axpy of {len(x):,} float64",
+    )
     return _duel("axpy", title, 3 * x.nbytes, space, call, common.written(call, out, y), (A, x, y))
 
 
@@ -217,8 +220,10 @@ def _argmin(space, x):
 
 def _histogram(space, levels):
     counts = pk.zeros((BINS,), np.int32, space)
-    empty = common.over(space, BINS, clear, counts)
-    fill = common.over(space, len(levels), count, _there(levels, space), pk.ScatterView(counts))
+    empty = common.launch_over(space, BINS, clear, counts)
+    fill = common.launch_over(
+        space, len(levels), count, _array_for_kernels(levels, space), pk.ScatterView(counts)
+    )
 
     def call():
         empty()
@@ -231,7 +236,9 @@ def _histogram(space, levels):
 
 def _scan(space, x):
     out = pk.empty(x.shape, x.dtype, space)
-    call = functools.partial(pk.parallel_scan, _range(space, len(x)), element, _there(x, space), out=out)
+    call = functools.partial(
+        pk.parallel_scan, _range(space, len(x)), element, _array_for_kernels(x, space), out=out
+    )
     about = common.written(call, out), (x,), 0.0 if x.dtype.kind == "i" else TOLERANCE
     return _duel("scan", f"scan of {len(x):,} {x.dtype}", 2 * x.nbytes, space, call, *about)
 

@@ -62,7 +62,7 @@ def _mixture(space, n):
     def fit():
         return float(mixture_of(k, space).fit(points).objective_history_[-1])
 
-    density = common.over(space, n, packed, *views)
+    density = common.launch_over(space, n, packed, *views)
     return [
         simulated_run(f"mixture density, {P} dimensions, {K} components", n, "points", space, density),
         simulated_run(f"mixture, {ITERATIONS} EM iterations, {k} components", n, "points", space, fit),

@@ -49,7 +49,7 @@ def duels(space, n, quick):
     random = np.random.default_rng(0)
     x, rec = random.normal(size=(P, n)), records(random)
     views = pk.copy_of(x, space), pk.copy_of(rec, space), pk.empty((n,), np.float64, space)
-    call = common.over(space, n, packed, *views)
+    call = common.launch_over(space, n, packed, *views)
     operations = n * K * (3 * P * (P + 1) // 2 + 2 * P + 2)
     title = f"mixture density, {n:,} points, {P} dimensions, {K} components, {scaled(operations)} operations"
     about = {"result": lambda: float(np.log(views[2].to_numpy()).sum()), "tolerance": 1e-12}

@@ -112,6 +112,6 @@ def _duel(space, number, share, quick, tally):
         f"{data.separation:g} apart, {most} components offered"
     )
     about = {"tools": ["sklearn"], "tolerance": 10.0, "rounds": 1, "result": result}
-    about["told"] = lambda rows: f"{data.k} clusters; {tally.told(number)}"
+    about["told"] = lambda rows: f"{data.k} clusters; {tally.lines_told(number)}"
     about["options"] = {"starts": 2 if quick else 10}
     return common.duel(title, space, fit, "mixture_fit", data, most, judge, **about)

@@ -25,7 +25,7 @@ def duels(space, n, quick):
     out, wait = pk.copy_of(np.ones(size), space), functools.partial(pk.fence, space)
 
     def launch(trips):
-        return common.over(space, size, *FMA, trips, 0.999, 0.001, out, chunk=measuring.CHUNK)
+        return common.launch_over(space, size, *FMA, trips, 0.999, 0.001, out, chunk=measuring.CHUNK)
 
     if not small:
         trips = math.ceil(few * SECONDS / timing.measure(launch(few), wait, repeats=3).median)

@@ -255,7 +255,7 @@ class Costs:
     each: float
     a_byte: float
 
-    def of(self, step: Step, n_workers: float) -> float:
+    def extra_seconds(self, step: Step, n_workers: float) -> float:
         """Return the time in addition to work, in seconds: latency, and bytes."""
         return self.latency(n_workers) + self.a_byte * n_workers * (step.down + step.returned(n_workers))
 
@@ -329,14 +329,14 @@ def work(step, seconds, n_workers, cores):
     return seconds / step.n_shards * own * max(n_workers / cores, 1.0)
 
 
-def beyond(step, seconds, costs, n_workers):
+def seconds_on_workers(step, seconds, costs, n_workers):
     """Return seconds of a step on `n_workers` places, each of which takes `seconds` for all the work, and the
     name of the largest part."""
     parts = {
         "work": seconds / n_workers,
         "shards that are too few": work(step, seconds, n_workers, n_workers) - seconds / n_workers,
         "latency": costs.latency(n_workers),
-        "bytes": costs.of(step, n_workers) - costs.latency(n_workers),
+        "bytes": costs.extra_seconds(step, n_workers) - costs.latency(n_workers),
     }
     return sum(parts.values()), max(parts, key=parts.get)
 
@@ -344,7 +344,7 @@ def beyond(step, seconds, costs, n_workers):
 def stops_at(step, seconds, costs):
     """Return the least number of places whose throughput is less than HALF of the ideal."""
     n = 1
-    while n < 2**20 and seconds / n / beyond(step, seconds, costs, n)[0] >= HALF:
+    while n < 2**20 and seconds / n / seconds_on_workers(step, seconds, costs, n)[0] >= HALF:
         n += max(n // 16, 1)
     return n
 
@@ -360,10 +360,14 @@ def tables(quick, cores, faster, say=lambda text: None):
     """Return the measured times next to those of (1), and its predictions; rich tables."""
     workers = WORKERS[:2] if quick else [n for n in WORKERS if n <= max(8, cores)]
     costs, rows, alone, found = measured(workers, quick, 3 if quick else 7, say)
-    return [_asking(costs, rows), _measured(costs, alone, found, cores), _predicted(costs, alone, faster)]
+    return [
+        _request_seconds(costs, rows),
+        _measured(costs, alone, found, cores),
+        _predicted(costs, alone, faster),
+    ]
 
 
-def _asking(costs, rows):
+def _request_seconds(costs, rows):
     bandwidth = f"{1e-6 / costs.a_byte:,.0f} MB/s" if costs.a_byte else "bytes free"
     fit = f"fitted: {1e3 * costs.base:.2f} ms + {1e3 * costs.each:.2f} ms a worker, {bandwidth}"
     cells = (
@@ -381,7 +385,7 @@ def _measured(costs, alone, found, cores):
         rows.append((step.title, str(step.n_shards), "no dask", f"{1e3 * seconds:.1f}"))
         for other, n_workers, took, rest in found:
             if other.title == step.title:
-                model = work(step, seconds, n_workers, cores) + costs.of(step, n_workers)
+                model = work(step, seconds, n_workers, cores) + costs.extra_seconds(step, n_workers)
                 numbers = f"{1e3 * took:.1f}", f"{1e3 * model:.1f}", f"{took / model:.2f}"
                 rows.append(("", "", str(n_workers), *numbers, f"{1e3 * rest:.1f}"))
     return grid(f"a step of each method, {cores} cores", columns, rows, caption)
@@ -394,7 +398,7 @@ def _predicted(costs, alone, faster):
     for step, seconds in alone:
         for factor, name in ((1, step.title), (100, "")):
             bigger, whole = large(step, seconds / faster, factor)
-            times = [beyond(bigger, whole, costs, n) for n in (1, 10, 100, 1000)]
+            times = [seconds_on_workers(bigger, whole, costs, n) for n in (1, 10, 100, 1000)]
             shown = [f"{1e3 * seconds:,.2f}" for seconds, _ in times]
             rows.append((name, f"x {factor}", *shown, times[-1][1], f"{stops_at(bigger, whole, costs):,}"))
     return grid(title, columns, rows, caption)

@@ -34,10 +34,10 @@ def duels(space, n, quick):
     ones = pk.copy_of(np.ones(1000 if quick else MULTIPLIED), space)
 
     def multiplied(space):
-        return common.over(space, ones.size, *microkernels.FMA, trips, 0.5, 0.5, ones)
+        return common.launch_over(space, ones.size, *microkernels.FMA, trips, 0.5, 0.5, ones)
 
     def copied(space):
-        return common.over(space, size, microkernels.copy, x, y)
+        return common.launch_over(space, size, microkernels.copy, x, y)
 
     reached = {}  # the speed-ups of the machine itself
     return [

@@ -8,7 +8,7 @@ from typing import Any
 import portable as pk
 from portable.errors import InputError
 from portable.roofline import files, case_list, machine, revision, scoreboard
-from portable.roofline.printing import exit_code, say, show_tables, warn_if_busy, write_json
+from portable.roofline.printing import exit_code, print_step, show_tables, warn_if_busy, write_json
 from portable.roofline.scoreboard import headlines, records
 
 SCHEMA_VERSION = 1
@@ -63,7 +63,7 @@ def _chosen(only, space):
         raise InputError(
             "--space: 'checked' is an interpreter, which is compared with nothing. Name another."
         )
-    names, known = [name.strip() for name in (only or "").split(",")], headlines.of(space)
+    names, known = [name.strip() for name in (only or "").split(",")], headlines.headlines_of(space)
     found = [h for h in known if any(name.lower() in h.name.lower() for name in names)]
     if not found:
         there = ", ".join(h.name for h in known)
@@ -79,7 +79,7 @@ def _timed(rows, space, seconds, recorded):
             space,
             max(seconds - scoreboard.SPARE, 0.5 * seconds),
             scoreboard.RECORDED if recorded else 1,
-            lambda row: say("; ".join(filter(None, row.cells))),
+            lambda row: print_step("; ".join(filter(None, row.cells))),
         )
     except KeyboardInterrupt:
         return True

@@ -162,7 +162,7 @@ mixture_em | mixture_em float32 | overlap, 5,000,000 points, 14 dimensions, 256 
 """
 
 
-def of(space: str) -> list[Headline]:
+def headlines_of(space: str) -> list[Headline]:
     """Return the headlines of a space, the shortest first.
 
     Parameters

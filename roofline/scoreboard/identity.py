@@ -12,7 +12,7 @@ PEERS = Path(__file__).parents[1] / "peers"
 OWN = ("roofline", "portable", "models")
 
 
-def of(name: str, folder: Path = PEERS) -> dict:
+def identity_of(name: str, folder: Path = PEERS) -> dict:
     """Return the identity of a peer: {"source": hash, "versions": {library: version}}.
 
     Parameters

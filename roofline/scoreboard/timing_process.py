@@ -32,7 +32,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with pk.use(space) as resolved:
-        wanted = [headline for headline in headlines.of(str(resolved)) if headline.name in names]
+        wanted = [headline for headline in headlines.headlines_of(str(resolved)) if headline.name in names]
         duels, began = None, time.perf_counter()
         for headline in wanted:
             try:
@@ -62,7 +62,7 @@ def timed(headline: headlines.Headline, duels: list, rounds: int | None) -> dict
     (row,) = outcome.rows
     return told | {
         "peer": row.peer,
-        "identity": identity.of(whole.peers[0].file),
+        "identity": identity.identity_of(whole.peers[0].file),
         "ours_seconds": row.ours_seconds.values,
         "peer_seconds": row.peer_seconds.values,
     }

@@ -125,7 +125,7 @@ def judge(pair, space, known, random, quick=False):
     try:
         launches = _ample(pair, space, known, random) if not quick else pair.make(space, random(), 0)
         each = _seconds(launches, space, quick)
-        told = [_told(launch, took, known) for launch, took in zip(launches, each, strict=True)]
+        told = [_first_cause(launch, took, known) for launch, took in zip(launches, each, strict=True)]
     except InputError as error:
         return Judged(pair, error=str(error), refused=True)
     except Exception as error:  # noqa: BLE001 - the other pairs are still judged
@@ -185,7 +185,7 @@ def _seconds(launches, space, quick):
     return [min(values[name]) for name in SIDES]
 
 
-def _told(launch, seconds, known):
+def _first_cause(launch, seconds, known):
     """Return (name, clause, gain, all evidence) of the first cause of a launch, or a call, that took
     `seconds`; for one near its roof the name is empty unless special functions explain its time."""
     if callable(launch):

@@ -52,7 +52,9 @@ def test_each_file_is_named_after_its_machine_and_knows_its_headlines():
         document = records.read(path)
         assert path == records.path_of(document["machine"]["kind"], records.FOLDER)
         for row in document["headlines"]:
-            assert row["name"] in {headline.name for headline in headlines.of(row["space"])}, row["name"]
+            assert row["name"] in {headline.name for headline in headlines.headlines_of(row["space"])}, row[
+                "name"
+            ]
 
 
 def unfounded(text, rows):

@@ -131,8 +131,8 @@ def test_what_two_stamps_tell_beside_a_kernel_is_taken_off(monkeypatch):
     monkeypatch.setattr(profiling, "_something", lambda space: None)
     monkeypatch.setattr(profiling, "_stamped", lambda *launch: 5e-6)
     monkeypatch.setattr(profiling, "in_a_graph", lambda policy, kernel, args, times: 1e-6)
-    assert profiling._beside.__wrapped__("cuda") == pytest.approx(4e-6)
-    monkeypatch.setattr(profiling, "_beside", lambda space: 4e-6)
+    assert profiling._stamp_seconds.__wrapped__("cuda") == pytest.approx(4e-6)
+    monkeypatch.setattr(profiling, "_stamp_seconds", lambda space: 4e-6)
     for apart, seconds in ((True, [2e-6, 1e-7]), (False, [6e-6, 3e-6])):
         p = profiling.Profile(apart=apart)
         p._marks = [

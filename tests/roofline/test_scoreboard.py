@@ -173,10 +173,12 @@ def test_a_record_has_several_sittings_and_more_of_what_varies(spread, sittings)
 
 @pytest.mark.parametrize("space", ["threads", "serial", "cuda"])
 def test_headlines_have_names_of_their_own_and_cases(space):
-    names = [headline.name for headline in headlines.of(space)]
-    assert len(set(names)) == len(names) and {h.case for h in headlines.of(space)} <= set(cases.COMPARED)
+    names = [headline.name for headline in headlines.headlines_of(space)]
+    assert len(set(names)) == len(names) and {h.case for h in headlines.headlines_of(space)} <= set(
+        cases.COMPARED
+    )
     for family in "launch layer algorithms hawkes tmap mixture_em resampling edm filters calls".split():
-        assert family in {h.case for h in headlines.of(space)}
+        assert family in {h.case for h in headlines.headlines_of(space)}
 
 
 # headlines whose inputs need no launch on the space, or less than a second
@@ -194,7 +196,7 @@ def test_each_headline_finds_one_duel_of_its_case(space, known, monkeypatch):
     """The duel is found without peers, which are neither requested nor imported."""
     monkeypatch.setattr(peers, "gather", lambda *given, **options: ([], []))
     duels = {}
-    for headline in headlines.of(space):
+    for headline in headlines.headlines_of(space):
         if headline.case in known:
             if headline.group not in duels:
                 duels[headline.group] = cases.load(headline.case).duels(space, headline.n, headline.quick)
@@ -246,27 +248,27 @@ def test_the_identity_of_a_peer(tmp_path):
     )
     (tmp_path / "helper.py").write_text("f = 1\n")
     (tmp_path / "a.py").write_text(text.format("portable.roofline.peers.helper"))
-    first = identity.of("a", tmp_path)
+    first = identity.identity_of("a", tmp_path)
     assert list(first["versions"]) == ["rich"] and first["versions"]["rich"].startswith("rich ")
     (tmp_path / "a.py").write_text(
         text.format("portable.roofline.peers.helper")
         .replace("A peer", "The peer")
         .replace("contract", "elsewhere")
     )
-    assert identity.of("a", tmp_path) == first
+    assert identity.identity_of("a", tmp_path) == first
     (tmp_path / "helper.py").write_text("f = 2\n")
-    assert identity.of("a", tmp_path)["source"] != first["source"]
+    assert identity.identity_of("a", tmp_path)["source"] != first["source"]
     (tmp_path / "helper.py").write_text("f = 1\n")
     (tmp_path / "a.py").write_text(text.format("portable.roofline.peers.helper").replace("x = 1", "x = 2"))
-    assert identity.of("a", tmp_path)["source"] != first["source"]
-    assert identity.of("") == {"source": "", "versions": {}}
+    assert identity.identity_of("a", tmp_path)["source"] != first["source"]
+    assert identity.identity_of("") == {"source": "", "versions": {}}
 
 
 @pytest.fixture
 def quiet(monkeypatch, tmp_path):
     """Pretend that headlines take no time: three of them, in one group."""
     known = [Headline(name, "launch", "", "") for name in ("fine", "other", "down")]
-    monkeypatch.setattr(headlines, "of", lambda space: known)
+    monkeypatch.setattr(headlines, "headlines_of", lambda space: known)
     monkeypatch.setattr(machine, "facts", lambda space: facts_of(busy_cores=0.0))
 
     def sit(space, names, rounds, left, heard):
@@ -306,7 +308,7 @@ def test_a_row_of_the_host_is_held_against_the_same_processor(quiet, monkeypatch
     """A different processor has no record, which is neither a pass nor a loss, until one is made for it."""
     quiet.mkdir()
     known = [Headline("fine", "launch", "", ""), Headline("calls", "calls", "", "", of_host=True)]
-    monkeypatch.setattr(headlines, "of", lambda space: known)
+    monkeypatch.setattr(headlines, "headlines_of", lambda space: known)
     assert scored(quiet, "--record", "--commit", "1234abcd") == 0
     (path,) = quiet.iterdir()
     document = records.read(path)

@@ -46,7 +46,7 @@ def told(monkeypatch):
             validate, "batch_seconds", lambda *_: 1.0 if next(calls) < len(seconds) else next(fastest)
         )
         answers = iter(said)
-        monkeypatch.setattr(validate, "_told", lambda *_: next(answers))
+        monkeypatch.setattr(validate, "_first_cause", lambda *_: next(answers))
         return validate.judge(planted(*causes), "serial", None, lambda: None, quick=True)
 
     return judged
@@ -75,7 +75,7 @@ def test_a_cause_that_costs_nothing_on_a_space_is_not_judged(monkeypatch):
     monkeypatch.setattr(validate, "_seconds", lambda *_: [1.05, 1.0])
     for named, of_clean in (("waiting", ""), ("divergence", ""), ("waiting", "divergence")):
         said, refused = iter([(named, "", 2.0, {}), (of_clean, "", 2.0, {})]), not of_clean
-        monkeypatch.setattr(validate, "_told", lambda *_, said=said: next(said))
+        monkeypatch.setattr(validate, "_first_cause", lambda *_, said=said: next(said))
         found = validate.judge(planted("divergence"), "serial", None, None)
         assert found.refused is refused and ("costs nothing on 'serial'" in found.error) is refused
 
@@ -118,7 +118,7 @@ def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypat
         raise SystemExit(3)
 
     monkeypatch.setattr(truth, "corpus", lambda: [planted("waiting"), Pair("broken", (), broken)])
-    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
+    monkeypatch.setattr(validate, "_first_cause", lambda *_: ("waiting", "it waits", 2.0, {}))
     numbers = tmp_path / "numbers.json"
     with pytest.raises(SystemExit):
         cli.main(f"validate --space serial --quick --json {numbers}".split())
@@ -212,7 +212,7 @@ def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         truth, "corpus", lambda: [planted("waiting"), planted("divergence", error=ValueError("broken"))]
     )
-    monkeypatch.setattr(validate, "_told", lambda *_: ("waiting", "it waits", 2.0, {}))
+    monkeypatch.setattr(validate, "_first_cause", lambda *_: ("waiting", "it waits", 2.0, {}))
     numbers = tmp_path / "numbers.json"
     assert cli.main(f"validate --space serial --seed 7 --json {numbers}".split()) == 1
     out, document = capsys.readouterr().out, json.loads(numbers.read_text())
