@@ -12,7 +12,7 @@ def inlined(build, base, args, node, change):
     """Return the derivatives of a source at this place; `change`: a Change."""
     start, at = len(build.order), len(build.block.body)
     seeds, result = _seeded_result(build, base, args, node, change.paths)
-    place = build.line, build.seeded_value
+    place = build.line, build.at
 
     def slopes(numbers):
         walk = Walk(build, base, seeds, start)
@@ -23,7 +23,7 @@ def inlined(build, base, args, node, change):
     if change.order == 2:
         second = slopes([v for row in rows for v in row])
         rows += [second[j][i * n : (i + 1) * n] for i in range(len(seeds)) for j in range(i + 1)]
-    build.line, build.seeded_value = place
+    build.line, build.at = place
     items = [*[result] * change.value, *(arranged(result, map(build.rounded, row)) for row in rows)]
     return items[0] if len(items) == 1 else tuple(items)
 
