@@ -90,8 +90,8 @@ def causes(kernel, ceilings):
 
 
 def _amortised(kernel, ceilings, launch):
-    """Return seconds of a launch's own work as a part of a launch so large that its cost is a tenth of its
-    work: with its bytes from the memory level that holds as many."""
+    """Return the seconds that a launch's work takes in a launch so large that launching costs a tenth of it.
+    The bytes are moved at the bandwidth of the smallest memory level that holds the larger data."""
     rest = [s for name, s in kernel.bound.wants.items() if name != "launch" and not name.startswith("memory")]
     counts, work = kernel.counts, max(rest, default=0.0)
     for level, capacity in ceilings.levels if counts.compulsory else ():

@@ -362,8 +362,9 @@ def _gpu_bandwidth(space, levels, quick):
 
 
 def _launch(space, gpu):
-    """Yield the plans of launches: in a graph, of one index, which is the least cost; in a row; and each
-    followed by a wait for its end: of one index on a GPU, of a pack for each thread on a CPU."""
+    """Yield the plans that time launches of an empty kernel: replayed in a graph, with one index (the least
+    cost of a launch); one call after the other; and one call followed by a wait for its end. The last two
+    have one index on a GPU, and one pack per thread on a CPU."""
     n = 1 if gpu else 16 * space.n_threads
     out = pk.zeros((n,), "float64", space)
     policy = pk.RangePolicy(0, n, space=space, chunk=None if gpu else 16)

@@ -185,7 +185,7 @@ class Walk:
         handle(self, node)
 
     def keep(self, node):
-        """Append an existing node at its place, and in order."""
+        """Append an existing node to the open block, and nodes up to it to the order of evaluation."""
         self.build.block.body.append(node)
         k = self.position[node]
         if k >= self.next:

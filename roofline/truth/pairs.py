@@ -98,8 +98,8 @@ def row_sums(team, function, x, out):
 
 
 def few_teams(space, random, n, few, function):
-    """Return a launch of few teams that sum a function of about n numbers, and one of four teams for each
-    team that the space has room for.
+    """Return two launches that sum a function of about n numbers: one with few teams, and one with four
+    times as many teams as run at once on the space.
 
     Raises
     ------

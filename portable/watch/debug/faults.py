@@ -243,7 +243,9 @@ class Debug(Watch):
 
     def _keep_fault(self, b, memory, words):
         """Emit the call that keeps a fault, if it is the first."""
-        tells = b.module.globals.get("portable_fault") or emit_reporter(b.module, None if self.leaves else FAULT)
+        tells = b.module.globals.get("portable_fault") or emit_reporter(
+            b.module, None if self.leaves else FAULT
+        )
         b.call(tells, [memory, *words])
 
 
@@ -292,7 +294,9 @@ def _first(ops, v):
 def _has_collective(block):
     """Return True if a block has a collective: it would wait for members that have left."""
     return any(
-        node.__class__ is Operation and node.op in ("together", "barrier") or any(map(_has_collective, inside(node)))
+        node.__class__ is Operation
+        and node.op in ("together", "barrier")
+        or any(map(_has_collective, inside(node)))
         for node in block.body
     )
 
