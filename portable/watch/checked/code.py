@@ -255,7 +255,7 @@ class Code:
 
     def bound(self, o):
         """Return the text of a slice's bound."""
-        return self.index(o) if o is None or o.kind == UNIFORM else f"ahead({self.index(o)})"
+        return self.index(o) if o is None or o.kind == UNIFORM else f"varying_bound({self.index(o)})"
 
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
