@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +16,14 @@ from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole
 from ..shared.checks import check_count, check_flag, check_seed, check_share
 from ..shared.cluster import connected
 from ..shared.progress import bar
-from ..shared.sharding import Shards, here
+from ..shared.sharding import here
 from ..shared.results import Result
 from ..shared.user_warnings import warn
 from .checks import DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
-from .mapping import Maps, Sets, mapped_in_steps
+from .mapping import Sets, mapped_in_steps
 from .problem import MEMORY_BYTES, Problem
-from .search import by_lag
 from .segments import Replicates, Windows
 from .surrogates import Kind
 from .window import Window
@@ -267,13 +265,12 @@ def ccm(
             made = problem.surrogates(problem.given, kinds, seed, block)
             table = np.concatenate([table, made.values(0, n_surrogates)], axis=2)
         table = problem.places.spread(np.ascontiguousarray(table.reshape(problem.n_times, -1)))
-        column, lag = by_lag(problem.columns.shape[1], problem.E, problem.tau)
         args = (
             problem.masked,
             problem.columns,
             table,
-            np.full(table.shape[1], len(lag)),
-            lag,
+            np.full(table.shape[1], problem.E),
+            problem.tau,
             problem.Tp,
             problem.pred,
             problem.radius,
@@ -285,12 +282,12 @@ def ccm(
             for size in sizes.tolist()
             for n in (min(_TOGETHER, n_samples - begin) for begin in range(0, n_samples, _TOGETHER))
         ]
-        make = functools.partial(Maps, args, {"column": column, "k": k}, None)
-        shards = Shards(make, pieces, client=client, space=space, room=0.0, label="ccm")
+        mapping = args, {"width": problem.columns.shape[1], "k": k}, None
+        where = {"client": client, "space": space, "room": 0.0, "label": "ccm"}
         together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
         with bar(progress) as shown:
             task = shown.add_task("samples", total=len(sizes) * n_samples)
-            for _, some in mapped_in_steps(shards, together):
+            for _, some in mapped_in_steps(mapping, pieces, together, **where):
                 found += some
                 shown.advance(task, sum(map(len, some)))
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)

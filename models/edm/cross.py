@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import os
 from pathlib import Path
@@ -19,7 +18,7 @@ from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..shared.progress import bar as bar_of
-from ..shared.sharding import Shards, here
+from ..shared.sharding import here
 from ..shared.store import Store
 from ..shared.user_warnings import warn
 from . import frames
@@ -32,9 +31,8 @@ from .checks import (
 )
 from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
-from .mapping import Maps, Sets, mapped_in_steps
+from .mapping import Sets, mapped_in_steps
 from .layout import lay_out
-from .search import by_lag
 from .segments import Replicates, Windows
 from .window import Window
 
@@ -166,22 +164,15 @@ def cross_map(
             missing = np.intersect1d(of, target.missing)
             if not len(missing):
                 continue
-            column, lag = by_lag(width, int(form.max()), cross.tau)
-            args = source, points, cross.columns, form * width, lag, cross.Tp, cross.pred, cross.radius
+            args = source, points, cross.columns, form, cross.tau, cross.Tp, cross.pred, cross.radius
             together = max(-(-len(missing) // SHARDS), 1)
             parts = [missing[a : a + together] for a in range(0, len(missing), together)]
-            shards = Shards(
-                functools.partial(
-                    Maps, (*args, dtype, memory_bytes), {"column": column, "k": k}, cross.candidates[None]
-                ),
-                [Sets(part * width, None) for part in parts],
-                client=client,
-                space=space,
-                label="cross_map",
-            )
+            mapping = (*args, dtype, memory_bytes), {"width": width, "k": k}, cross.candidates[None]
             whole = store.path is None and not progress
             size = max(len(parts), 1) if whole else -(-len(rows) // (STEPS * together))
-            for numbers, found in mapped_in_steps(shards, size):
+            pieces = [Sets(part * width, None) for part in parts]
+            where = {"client": client, "space": space, "label": "cross_map"}
+            for numbers, found in mapped_in_steps(mapping, pieces, size, **where):
                 done, rho = np.concatenate([parts[k] for k in numbers]), np.concatenate(found)
                 rho[still[done]] = np.nan
                 rho[:, constant] = np.nan
@@ -244,11 +235,10 @@ class Cross:
         self.places, self.columns, self.masked, self.candidates, self.pred = laid
         for form, of in self.forms():
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
-            _, lag = by_lag(libraries.width, largest, self.tau)
             check_library(
                 self.masked,
                 some,
-                lag,
+                np.arange(largest) * self.tau,
                 self.candidates,
                 largest + 1 if self.k is None else self.k,
                 self.radius,

@@ -19,7 +19,7 @@ from ..shared.store import Store
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
-from .search import by_lag, using
+from .search import using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, on_the_space, slices_of
@@ -277,20 +277,19 @@ class _Group(Mapping):
 
     def __init__(self, test, chosen, dims, n, memory):
         cross = test.cross
-        self.width, columns = cross.libraries.width, cross.dataset[:, chosen]
-        column, lag = by_lag(self.width, int(dims.max()), cross.tau)
+        columns = cross.dataset[:, chosen]
         super().__init__(
             test.source,
             test.points,
             cross.columns[:, chosen],
-            dims * self.width,
-            lag,
+            dims,
+            cross.tau,
             cross.Tp,
             cross.pred,
             cross.radius,
             test.dtype,
             memory,
-            column=column,
+            width=cross.libraries.width,
             k=cross.k,
         )
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
@@ -299,7 +298,7 @@ class _Group(Mapping):
         made = Surrogates(
             standard[:, self.order],
             [test.kinds[c] for c in numbers],
-            E=(self.dims // self.width)[self.search_of],
+            E=self.dims[self.search_of],
             numbers=numbers,
             **test.make,
         )

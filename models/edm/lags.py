@@ -18,7 +18,7 @@ from .frames import Tabled
 from .problem import Problem
 from .search import using
 from .segments import Replicates, Windows
-from .skill import value_at
+from .skill import values_at
 from .surrogates import Kind, block_length
 from .window import Window
 
@@ -155,8 +155,8 @@ def _at_lags(problem, near, columns, lags, times):
     """Return predictions of columns at each lag, and the observations, each of shape (n_points, n_columns *
     n_lags)."""
     columns = problem.places.spread(columns)
-    predicted = problem.unpacked(problem.projected(*near, _shifted(columns, lags)))[0]
-    return predicted, np.concatenate([value_at(column, times) for column in columns.T], axis=1)
+    shifted = values_at(columns, np.arange(len(columns))[:, None] + lags)
+    return problem.unpacked(problem.projected(*near, shifted))[0], values_at(columns, times)
 
 
 def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
@@ -173,13 +173,6 @@ def _peaked(lags, predicted, observed, of_surrogates, weights, bounds, still):
     peak_p = p_values(np.nanmax(rho), np.where(np.isfinite(best), best, np.nan))
     peak = int(lags[np.nanargmax(rho)])
     return rho, interval, peak, (low, high), p_values(rho, of_surrogates), float(peak_p)
-
-
-def _shifted(columns, lags):
-    """Return each column shifted by each lag, shape (n_times, n_columns * n_lags); NaN beyond its ends."""
-    return np.concatenate(
-        [value_at(column, np.arange(len(columns))[:, None] + lags) for column in columns.T], axis=1
-    )
 
 
 def _skill(predicted, observed):

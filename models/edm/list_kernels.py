@@ -18,6 +18,7 @@ from .kernels import find_rows, n_chunks_of, start
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
 GROUP = 16  # points per team of `nearest`
+BLOCK = 64  # points whose products are summed in the kernel's dtype; sums of blocks are added in float64
 AT_ONCE = 4  # entries of a list that are processed together; lists are padded with weights of 0
 # teams per multiprocessor of the two kernels: more teams hide more latency, but have fewer registers each
 WEIGHING, LOOKING_UP = 20, 24
@@ -38,7 +39,7 @@ class Lists(NamedTuple):
         0.
     weights, rows : Views, shape (n_sets, begin[-1] * room)
         Normalised simplex weights, and the rows of the targets to which they apply. The lists of search u
-        begin at begin[u] * room, one after the other. The first weight is negative if there is no prediction.
+        begin at begin[u] * room, one after the other. Weights are NaN if there is no prediction.
     """
 
     room: int
@@ -246,7 +247,7 @@ def list_at(lists, b, u):
 
 @pk.kernel(teams=WEIGHING)
 def weigh_neighbours(
-    team, n_most, most_wanted, room, first_point, last_point, block, Tp, n_times, library, asked, found, into
+    team, n_most, most_wanted, room, first_point, last_point, Tp, n_times, library, asked, found, into
 ):
     """Store lists of neighbours with the weights (2); one team per set, block of points, and search.
 
@@ -258,7 +259,7 @@ def weigh_neighbours(
     near, near_time = team.scratch(most_wanted, library.values.dtype), team.scratch(most_wanted, pk.int32)
     row, point = team.scratch(n_most, pk.int32), team.scratch(n_most, library.values.dtype)
     own, lists = (row, point, team.scratch(CHOSEN, pk.int32)), (distance, time, near, near_time)
-    n_blocks = (last_point - first_point + block - 1) // block
+    n_blocks = (last_point - first_point + BLOCK - 1) // BLOCK
     n_searches = found.dims.shape[0]
     u = team.league_rank % n_searches
     n_dims = pk.int64(found.dims[u])
@@ -266,8 +267,8 @@ def weigh_neighbours(
     b = team.league_rank // n_searches // n_blocks
     weights, rows, length = list_at(into, b, u)
     find_rows(team, n_dims, library, row)
-    begin = first_point + team.league_rank // n_searches % n_blocks * block
-    for s in range(begin, min(begin + block, last_point)):
+    begin = first_point + team.league_rank // n_searches % n_blocks * BLOCK
+    for s in range(begin, min(begin + BLOCK, last_point)):
         number = s - first_point
         at = pk.int64(number) * length
         n = list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own, lists)
@@ -279,26 +280,54 @@ def weigh_neighbours(
                 rows[at + m] = (near_time[m] if m < k else first_time) + Tp
         else:
             for m in team.thread_range(length):
-                weights[at + m] = -1.0
+                weights[at + m] = math.nan
                 rows[at + m] = 0
         team.barrier()
+
+
+@pk.function
+def predict_some(abreast, at_once, q, number, end, lists, target, p):
+    """Store the predictions (3) of the points from `number` on, before `end`, and of the targets q, q +
+    APART, ..., in p, shape (at_once, abreast).
+
+    lists : from `list_at`
+    """
+    weights, rows, length = lists
+    for j in range(pk.static(at_once)):
+        for i in range(pk.static(abreast)):
+            p[j, i] = 0.0
+    for m in range(0, length, 4):
+        for j in range(pk.static(at_once)):
+            at = pk.int64(min(number + j, end - 1)) * length + m
+            w, r = weights[at:], rows[at:]
+            for i in range(pk.static(abreast)):
+                c = q + i * APART
+                p[j, i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
+                    w[2] * target[r[2], c] + w[3] * target[r[3], c]
+                )
+
+
+@pk.function
+def add_terms(there, p, o, i, sum):
+    """Add the terms of (4) of a prediction p and an observation o to column i of `sum` if both are known."""
+    known = pk.isfinite(p + o) & there
+    for v, term in enumerate((1.0, p, o, p * p, o * o, p * o)):
+        sum[v, i] += pk.where(known, term, 0.0)
 
 
 @pk.kernel(teams=LOOKING_UP)
 def look_up(
     team,
+    wide,
     abreast,
     at_once,
     n_sets,
-    first_point,
-    last_point,
-    block,
-    Tp,
+    n_points,
+    first_time,
     slices,
     lists,
     target,
     observed,
-    stopping,
     still_open,
     sums,
 ):
@@ -306,65 +335,62 @@ def look_up(
     points.
 
     A team member predicts `abreast` targets at a time, so that each entry of a list is read once for all of
-    them. All sets process a slice before the next one, while it is in cache: 2 k operations and 4 k bytes of
-    cache traffic a point and target.
+    them, and `at_once` points, so that few instructions depend on the preceding one. All sets process a slice
+    before the next one, while it is in cache: 2 k operations and 4 k bytes of cache traffic a point and
+    target.
 
+    wide : compile-time constant, True for teams with several members per target, since few teams of one warp
+        would leave a GPU idle: members predict different points, and one sums the terms of a target, in the
+        same order
+    n_points, first_time : number of points, and the time at which the first is observed
     slices : shape (n_slices, 5): the search, the first column of `target`, the number of columns (at most
         abreast * APART), the index in `sums` of the first, and the owner of the columns if they are
-        surrogates
+        surrogates, else -1
     lists : Lists
-    stopping : True to skip the slices whose owner's entry in `still_open`, shape (n_sets, n_owners), is 0
+    still_open : shape (n_sets, n_owners), 0 to skip the slices of an owner
     target : shape (n_times, n_columns), standardised, NaN where missing; padded to abreast * APART columns
         from the first column of each slice. `observed` is the same on the points' times
-    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of `block` points
+    sums : shape (n_sets, n_blocks, SUMS, n_targets), of blocks of BLOCK points
     """
-    n_blocks = (last_point - first_point + block - 1) // block
-    which = team.league_rank // (n_sets * n_blocks)
+    n_blocks = (n_points + BLOCK - 1) // BLOCK
+    which = slices[team.league_rank // (n_sets * n_blocks)]
     b = team.league_rank // n_blocks % n_sets
     n_block = team.league_rank % n_blocks
-    if stopping:
-        if still_open[b, slices[which, 4]] == 0:
+    if which[4] >= 0:
+        if still_open[b, which[4]] == 0:
             return
-    u = slices[which, 0]
-    first = slices[which, 1]
-    last = first + slices[which, 2]
-    shift = slices[which, 3] - first
-    own_weights, own_rows, length = list_at(lists, b, u)
-    own_sums = sums[b, n_block]
-    begin = n_block * block
-    end = min(begin + block, last_point - first_point)
+    first, last = which[1], which[1] + which[2]
+    begin, end = n_block * BLOCK, min(n_block * BLOCK + BLOCK, n_points)
+    own_lists, own_sums = list_at(lists, b, which[0]), sums[b, n_block]
+    predicted = team.scratch((BLOCK + at_once if wide else 1, abreast * APART), target.dtype)
     p = pk.local((at_once, abreast), target.dtype)
     sum = pk.local((SUMS, abreast), target.dtype)
+    if wide:
+        for item in team.thread_range((end - begin + at_once - 1) // at_once * APART):
+            n = item // APART * at_once
+            c = item % APART
+            predict_some(abreast, at_once, first + c, begin + n, end, own_lists, target, p)
+            for j in range(pk.static(at_once)):
+                for i in range(pk.static(abreast)):
+                    predicted[n + j, c + i * APART] = p[j, i]
+        team.barrier()
     for q in team.thread_range(first, min(last, first + APART)):
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 sum[v, i] = 0.0
         for number in range(begin, end, at_once):
+            if not wide:
+                predict_some(abreast, at_once, q, number, end, own_lists, target, p)
             for j in range(pk.static(at_once)):
+                s = min(max(first_time + number + j, 0), observed.shape[0] - 1)
                 for i in range(pk.static(abreast)):
-                    p[j, i] = 0.0
-            for m in range(0, length, 4):
-                for j in range(pk.static(at_once)):
-                    at = pk.int64(min(number + j, end - 1)) * length + m
-                    w = own_weights[at], own_weights[at + 1], own_weights[at + 2], own_weights[at + 3]
-                    r = own_rows[at], own_rows[at + 1], own_rows[at + 2], own_rows[at + 3]
-                    for i in range(pk.static(abreast)):
-                        c = q + i * APART
-                        p[j, i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
-                            w[2] * target[r[2], c] + w[3] * target[r[3], c]
-                        )
-            for j in range(pk.static(at_once)):
-                there = number + j < end and own_weights[pk.int64(min(number + j, end - 1)) * length] >= 0.0
-                s = min(max(first_point + number + j + Tp, 0), observed.shape[0] - 1)
-                for i in range(pk.static(abreast)):
-                    o = observed[s, q + i * APART]
-                    known = pk.isfinite(p[j, i] + o) & there
-                    for v, term in enumerate((1.0, p[j, i], o, p[j, i] * p[j, i], o * o, p[j, i] * o)):
-                        sum[v, i] += pk.where(known, term, 0.0)
+                    c = q + i * APART
+                    value = predicted[number - begin + j, c - first] if wide else p[j, i]
+                    add_terms(number + j < end, value, observed[s, c], i, sum)
         for v in range(SUMS):
             for i in range(pk.static(abreast)):
                 if q + i * APART < last:
-                    own_sums[v, shift + q + i * APART] = sum[v, i]
+                    own_sums[v, which[3] + q + i * APART - first] = sum[v, i]
 
 
 @pk.function

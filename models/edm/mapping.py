@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,11 +13,12 @@ import numpy as np
 import portable as pk
 
 from ..shared.launches import launch
+from ..shared.sharding import Shards
 from . import list_kernels as kernels
-from .search import BLOCK, NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
+from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
 
-AT_ONCE = 1
-ABREAST = 4, 2, 1  # targets that a team member predicts together, if there are many, some, and few
+ABREAST = 2  # targets that a team member predicts together, if there are more than APART
+WIDE = 256  # members of a team that looks up the targets of few sets
 # largest variance of equal numbers by rounding in the sums of a block, in units of the last place of the
 # mean square
 NO_VARIANCE = 64
@@ -36,13 +38,12 @@ class Mapping:
     observed : ndarray or View, optional
         Targets at the points' times; by default `targets`.
     dims : array of int, shape (n_targets,)
-        Coordinates for each target.
-    lag : array of int, shape (max(dims),)
-        Coordinate e is the series `lag[e]` times earlier.
-    column : array of int, shape (max(dims),), optional
-        Column of each coordinate, counted from a set's first one; by default the sets have one column. With
-        several columns, each lag of all columns precedes the next lag, so that E lags are the first E
-        n_columns coordinates, and there are E + 1 neighbours.
+        Lags of each column for each target.
+    tau : int
+        Steps from one lag to the next.
+    width : int, default 1
+        Columns of each set. Each lag of all columns precedes the next lag, so that E lags are the first E
+        width coordinates, and there are E + 1 neighbours.
     k : int, optional
         Number of neighbours; by default one more than there are lags.
     windows : list of (begin, end)
@@ -57,31 +58,31 @@ class Mapping:
         points,
         targets,
         dims,
-        lag,
+        tau,
         Tp,
         windows,
         radius,
         dtype,
         memory_bytes,
         observed=None,
-        column=None,
+        width=1,
         k=None,
     ):
         self.dtype, self.Tp, self.radius, self.windows = np.dtype(dtype), Tp, radius, windows
         self.memory_bytes = memory_bytes
-        self.n_dims, column = len(lag), np.zeros(len(lag), int) if column is None else column
         self.order = order = np.argsort(dims, kind="stable")
         self.n_targets = self.n_sums = len(dims)
-        self.dims = np.unique(dims)
-        self.wanted = self.dims // (int(column.max()) + 1) + 1 if k is None else np.full(len(self.dims), k)
+        self.dims, most, self.width = np.unique(dims), int(dims.max()), width
+        self.wanted = self.dims + 1 if k is None else np.full(len(self.dims), k)
         self.search_of = np.searchsorted(self.dims, dims[order])
         self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
-        begins = np.searchsorted(dims[order], [*self.dims, self.n_dims + 1])
-        self.blocks = np.cumsum([0] + [-(-(end - begin) // BLOCK) for begin, end in windows])
+        begins = np.searchsorted(dims[order], [*self.dims, most + 1])
+        self.blocks = np.cumsum([0] + [-(-(end - begin) // kernels.BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
         points = given.values if points is source else there(points)
-        self.lines = Lines(given, given.values, points, column, lag, self.dtype)
+        coordinates = np.tile(np.arange(width), most), np.repeat(np.arange(most) * tau, width)
+        self.lines = Lines(given, given.values, points, *coordinates, self.dtype)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE
         self.target_of = pk.copy_of(order.astype(np.int32))
         self.bytes_a_point = int(self.list_lengths.sum()) * (self.dtype.itemsize + 4)
@@ -101,7 +102,7 @@ class Mapping:
         n_words, itemsize = -(-n_candidates // (32 * NARROWEST)), self.dtype.itemsize
         of_point = bytes_a_point(len(self.dims), n_words, itemsize) + self.bytes_a_point
         of_set = n_candidates + WIDEST * (self.lines.front + 1) + self.n_blocks * kernels.SUMS * self.n_sums
-        each = of_set * itemsize + self.n_blocks * BLOCK * of_point
+        each = of_set * itemsize + self.n_blocks * kernels.BLOCK * of_point
         enough = -(-TASKS_AT_A_TIME * pk.concurrency() // (self.n_blocks * len(self.dims)))
         return int(max(1, min(self.memory_bytes // (4 * each), enough)))
 
@@ -140,9 +141,11 @@ class Mapping:
         held = self.library.values, self.library.place, self.sums, self.rho
         memory_bytes = self.memory_bytes - self.filler_bytes - sum(view.nbytes for view in held)
         most = max(end - begin for begin, end in self.windows)
-        asked = self.dims, self.wanted, self.radius, most
+        asked = self.dims * self.width, self.wanted, self.radius, most
         self.search = Search(self.library, *asked, memory_bytes, self.bytes_a_point)
-        n_points, begins = self.search.n_points, np.cumsum([0, *self.list_lengths], dtype=np.int32)
+        n_points = self.search.n_points
+        self.in_one_part = len(self.windows) == 1 and most <= n_points
+        begins = np.cumsum([0, *self.list_lengths], dtype=np.int32)
         shape = len(self.rho), int(begins[-1]) * n_points
         lists = pk.empty(shape, self.dtype), pk.empty(shape, np.int32)
         self.lists = kernels.Lists(n_points, pk.copy_of(begins), *lists)
@@ -153,32 +156,31 @@ class Mapping:
 
         again : True to reuse the lists of neighbours of the preceding call if they are in memory
         """
-        n_sets, stopping = self.library.n_sets, still_open is not None
+        n_sets, again = self.library.n_sets, again and self.in_one_part
         for window, low in zip(self.windows, self.blocks.tolist()):
-            again = again and len(self.windows) == 1 and window[1] - window[0] <= self.search.n_points
             for start, end in [window] if again else self.search.parts(*window):
-                at = low + (start - window[0]) // BLOCK
-                n_blocks = -(-(end - start) // BLOCK)
+                at = low + (start - window[0]) // kernels.BLOCK
+                n_blocks = -(-(end - start) // kernels.BLOCK)
                 if not again:
                     self._weigh(start, end, n_blocks, len(table.observed))
                 for abreast, slices in table.slices.items():
+                    n_teams = len(slices) * n_sets * n_blocks
+                    members, at_once = form_of(n_teams)
                     launch(
-                        pk.TeamPolicy(len(slices) * n_sets * n_blocks, TEAM),
+                        pk.TeamPolicy(n_teams, members),
                         kernels.look_up,
+                        pk.static(int(members == WIDE)),
                         pk.static(abreast),
-                        pk.static(AT_ONCE),
+                        pk.static(at_once),
                         n_sets,
-                        start,
-                        end,
-                        BLOCK,
-                        self.Tp,
+                        end - start,
+                        start + self.Tp,
                         slices,
                         self.lists,
                         table.values,
                         table.observed,
-                        stopping,
-                        still_open if stopping else self.none_open,
-                        self.sums[:, at : at + n_blocks],
+                        self.none_open if still_open is None else still_open,
+                        self.sums[:, at:],
                     )
 
     def _weigh(self, start, end, n_blocks, n_times):
@@ -186,12 +188,11 @@ class Mapping:
         launch(
             search.policy(self.library.n_sets * n_blocks * len(self.dims)),
             kernels.weigh_neighbours,
-            self.n_dims,
+            search.n_dims,
             search.most_wanted,
             search.room,
             start,
             end,
-            BLOCK,
             self.Tp,
             n_times,
             self.library.record,
@@ -204,6 +205,14 @@ class Mapping:
         """Compute rho from the sums."""
         form = self.library.n_sets, self.n_targets
         launch(form, kernels.correlate, self.least, self.target_of, self.sums, self.rho)
+
+
+def form_of(n_teams):
+    """Return the members of each of n_teams teams that look up targets on the default space, and the points
+    that each predicts together."""
+    if pk.default_space().memory == "host":
+        return TEAM, 1
+    return WIDE if n_teams < pk.concurrency() else TEAM, 4
 
 
 class Sets(NamedTuple):
@@ -252,10 +261,15 @@ class Maps:
             yield from np.split(rho, np.cumsum([len(sets.first) for sets in parts])[:-1])
 
 
-def mapped_in_steps(shards, together):
-    """Yield (numbers of the shards, list of rho) for groups of `together` successive shards of Maps."""
-    for begin in range(0, len(shards.pieces), together):
-        part = range(begin, min(begin + together, len(shards.pieces)))
+def mapped_in_steps(mapping, pieces, together, **where):
+    """Yield (numbers of the pieces, list of rho) for groups of `together` successive pieces, which are Sets.
+
+    mapping : arguments of Maps except the space
+    where : further arguments of Shards
+    """
+    shards = Shards(functools.partial(Maps, *mapping), pieces, **where)
+    for begin in range(0, len(pieces), together):
+        part = range(begin, min(begin + together, len(pieces)))
         yield part, shards.map("rho", numbers=part)
 
 
@@ -285,15 +299,11 @@ def slices_of(parts):
 
     parts : iterable of (search, first column, number of columns, where their sums begin, owner)
     """
-    slices = {abreast: [] for abreast in ABREAST}
+    slices, most = {1: [], ABREAST: []}, ABREAST * kernels.APART
     for search, column, width, begin, owner in parts:
-        for done in range(0, width, ABREAST[0] * kernels.APART):
-            part = min(ABREAST[0] * kernels.APART, width - done)
-            abreast = next(a for a in ABREAST if part > (a - 1) * kernels.APART)
-            while part > 0:
-                taken = min(abreast * kernels.APART, part)
-                slices[abreast].append((search, column + done, taken, begin + done, owner))
-                done, part = done + taken, part - taken
+        for done in range(0, width, most):
+            taken = min(most, width - done)
+            slices[-(-taken // kernels.APART)].append((search, column + done, taken, begin + done, owner))
     return slices
 
 
@@ -308,11 +318,11 @@ def _columns(begins):
     column, parts = [], []
     for search, (begin, end) in enumerate(pairwise(begins)):
         _line_up(column, end - begin)
-        parts.append((search, len(column), end - begin, begin, 0))
+        parts.append((search, len(column), end - begin, begin, -1))
         column += range(begin, end)
     _line_up(column, max(end - begin for begin, end in pairwise(begins)))
     slices = slices_of(parts)
-    read = max(part[1] + abreast * kernels.APART for abreast in ABREAST for part in slices[abreast])
+    read = max(part[1] + abreast * kernels.APART for abreast, found in slices.items() for part in found)
     column += [0] * (read - len(column))  # `look_up` also reads unused columns
     return column, slices
 

@@ -39,7 +39,7 @@ from .search import (
     power_of_two,
 )
 from .segments import number_of
-from .skill import NO_VARIATION
+from .skill import NO_VARIATION, values_at
 from .surrogates import Surrogates, check_kinds
 
 FEW = 64  # largest k for which neighbours are inserted into a sorted list one by one
@@ -204,13 +204,10 @@ class Problem:
 
     def observed(self):
         """Return the observations of predictions, shape (n_points, n_targets); NaN where unknown."""
-        truth = self.truth(self.target, self.point_columns[:, :1])
-        seen, first = np.full((self.n_span, self.target.shape[1]), np.nan), self.first + self.Tp
-        if truth is not None:
-            n = self.n_span
-            begin, end = min(max(-first, 0), n), max(min(n, len(truth) - first), 0)
-            seen[begin:end] = truth[first + begin : first + end]
-        return seen[self.rows]
+        truth, times = self.truth(self.target, self.point_columns[:, :1]), self.points + self.Tp
+        if truth is None:
+            return np.full((len(times), self.target.shape[1]), np.nan)
+        return values_at(truth, times[:, None])
 
     @functools.cached_property
     def inputs(self):

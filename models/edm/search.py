@@ -18,7 +18,6 @@ SUMMARY_TEAM = 128
 TEAM = 32  # requested members of a team: a warp, whose collectives cost least
 WIDEST = 64  # largest number of members of a team on any space
 NARROWEST = 8  # smallest number of members of a team for long series
-BLOCK = 64  # points whose products are summed in the kernel's dtype; sums of blocks are added in float64
 LEAST_CHUNKS = 16  # smallest number of chunks per team, if tiles of points are too few for all teams
 SHARE = 256  # candidates of a set per team that arranges them
 TEAMS_AT_A_TIME = 4  # teams launched per team that runs at a time, for an even load
@@ -113,13 +112,6 @@ def power_of_two(widths):
 def coordinates(n_columns, E, tau):
     """Return column and lag of each coordinate, read-only: E lags of the first column, then of the next."""
     return np.repeat(np.arange(n_columns), E), np.tile(np.arange(E) * tau, n_columns)
-
-
-def by_lag(n_columns, E, tau):
-    """Return column (None if there is one) and lag of each coordinate: a lag of all columns before the
-    next."""
-    column = None if n_columns == 1 else np.tile(np.arange(n_columns), E)
-    return column, np.repeat(np.arange(E) * tau, n_columns)
 
 
 class Lines:
@@ -236,7 +228,8 @@ class Search:
         shape = library.most_sets, len(dims)
         each = library.most_sets * (bytes_a_point(len(dims), n_words, itemsize) + beside)
         at_once = memory_bytes // (4 * each)
-        self.n_points = BLOCK * max(1, min(-(-n_points // BLOCK), at_once // BLOCK))
+        block = list_kernels.BLOCK
+        self.n_points = block * max(1, min(-(-n_points // block), at_once // block))
         near = (pk.empty((*shape, self.n_points), self.dtype) for _ in range(2))
         marks = pk.empty((*shape, n_words, self.n_points), np.uint32)
         self.found = kernels.Bounds(*searches, *near, marks)

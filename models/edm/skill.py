@@ -93,6 +93,11 @@ def value_at(series, times):
     return np.where(there, series[np.clip(times, 0, len(series) - 1)], np.nan)
 
 
+def values_at(columns, times):
+    """Return `value_at` times, shape (n_points, n), of each column, shape (n_points, n_columns * n)."""
+    return np.concatenate([value_at(column, times) for column in columns.T], axis=1)
+
+
 def correlation(a, b):
     """Return Pearson's correlation over the pairs without NaN, in float64; NaN if a or b does not vary.
 

@@ -17,7 +17,7 @@ from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem
-from .search import by_lag, on_the_host, using
+from .search import on_the_host, using
 from .segments import Replicates, Windows
 from .window import Window
 
@@ -103,8 +103,6 @@ def embedding_dimension(
 
 def _skill(problem, target, observed):
     """Return rho of one target by E, shape (E_max,); launches are reused for the next series."""
-    n_columns = problem.columns.shape[1]
-    column, lag = by_lag(n_columns, problem.E, problem.tau)
     arrays = {"source": problem.masked, "target": target}
     if not (problem.same and problem.masked is problem.columns):
         arrays["points"] = problem.columns if problem.same else problem.point_columns
@@ -117,15 +115,15 @@ def _skill(problem, target, observed):
             found["source"],
             found.get("points", found["source"]),
             found["target"],
-            np.arange(1, problem.E + 1) * n_columns,
-            lag,
+            np.arange(1, problem.E + 1),
+            problem.tau,
             problem.Tp,
             problem.pred,
             problem.radius,
             problem.dtype,
             MEMORY_BYTES,
             observed=found.get("observed"),
-            column=column,
+            width=problem.columns.shape[1],
         )
         mapping.run(np.zeros(1, int), problem.candidates[None])
         return mapping.rho

@@ -120,9 +120,9 @@ def tmap_step(runs, space, client=None, memory_bytes=None, times=1):
 def map_step(data, space, client=None, most=3):
     """Return a whole cross map, of targets with up to `most` dimensions."""
     n_times, n_series = data.shape
-    lag, first = np.arange(most), most - 1
+    first = most - 1
     dims = np.arange(n_series) % most + 1
-    args = data, data, data, dims, lag, 0, [(first, n_times)], 0, "float32", 2**30
+    args = data, data, data, dims, 1, 0, [(first, n_times)], 0, "float32", 2**30
     pieces = [Sets(np.arange(k, k + 1), None) for k in range(n_series)]
     make = functools.partial(Maps, args, {}, np.arange(first, n_times)[None])
     shards = sharding.Shards(make, pieces, client=client, space=space, label="cross_map")

@@ -16,6 +16,7 @@ from portable.models.shared import shared_kernels
 from portable.models.edm import kernels as edm_search
 from portable.models.edm import list_kernels as edm_lists
 from portable.models.edm import local_kernels as edm_local
+from portable.models.edm import mapping as edm_mapping
 from portable.models.edm import point_kernels as edm_points
 from portable.models.edm import search as edm_teams
 from portable.models.edm import surrogate_kernels as edm_surrogates
@@ -299,6 +300,8 @@ def run_edm():
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+        with mock.patch.object(edm_mapping, "form_of", lambda n_teams: (edm_mapping.WIDE, 4)):
+            edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
         edm.cross_map_test(
             x, 1, n_surrogates=2, surrogate="phase", lib=[(0, 20), (20, len(x))], dtype=dtype, space="serial"

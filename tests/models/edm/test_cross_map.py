@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable.models import edm
-from portable.models.edm import cross
+from portable.models.edm import cross, mapping
 from portable.models.edm.frames import open_matrix
 
 from . import reference
@@ -62,13 +62,24 @@ def test_equal_distances_go_by_time(space):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_many_targets(space, dtype):
-    """A member processes two targets at a time, and four, though some members have fewer."""
+    """A member processes two targets at a time, though some members have one."""
     x = dataset(space)[: 8 if space == "checked" else None, :2]
     dims = np.array([1, 2])
     few = edm.cross_map(x, dims, libraries=[1], dtype=dtype, space=space)
     which = np.repeat([0, 1], [33, 97])
     many = edm.cross_map(x[:, which], dims[which], libraries=[33], dtype=dtype, space=space)
     assert_allclose(many, few[:, which], rtol=0, atol=4 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 4])
+def test_wide_teams_predict_the_same_bits(space, at_once, monkeypatch):
+    x, found = logistic_maps(24 if space == "checked" else 150, 70, 2), []
+    x[5:9, 3] = np.nan
+    for form in ((mapping.TEAM, 1), (mapping.WIDE, at_once)):
+        monkeypatch.setattr(mapping, "form_of", lambda n_teams: form)
+        tested = edm.cross_map_test(x, 2, Tp=1, libraries=[0, 3], surrogate="block", space=space)
+        found.append([tested.rho, tested.p_values])
+    assert_array_equal(*found)
 
 
 def test_part_of_the_libraries_in_batches(space):
@@ -102,10 +113,9 @@ def test_missing_values(space):
     x[[7, 20], 0] = np.nan
     x[15, 2] = np.nan
     found = edm.cross_map(x, DIMS, dtype="float64", space=space)
-    for i in range(4):
-        for j in range(4):
-            predicted = reference_with_gaps(x[:, i], x[:, j], DIMS[j])
-            assert found[i, j] == pytest.approx(reference.rho(predicted, x[DIMS[j] - 1 :, j]), abs=1e-12)
+    for i, j in np.ndindex(4, 4):
+        predicted = reference_with_gaps(x[:, i], x[:, j], DIMS[j])
+        assert found[i, j] == pytest.approx(reference.rho(predicted, x[DIMS[j] - 1 :, j]), abs=1e-12)
 
 
 def reference_with_gaps(library, target, E):
@@ -286,7 +296,7 @@ def test_memory_of_a_whole_brain():
 from pathlib import Path
 import numpy as np
 from portable.models import edm
-from portable.models.edm import cross
+from portable.models.edm import cross, mapping
 
 def most():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -370,8 +380,8 @@ def test_targets_that_are_none_lie_inside(n):
     """A slice reads as many columns as are processed at a time, also if fewer are targets."""
     x = logistic_maps(30, n)
     with pk.use("serial", debug=True):
-        found = edm.cross_map(x, np.full(n, 2))
-    assert_array_equal(found, edm.cross_map(x, np.full(n, 2), space="serial"))
+        found = edm.cross_map(x, 2)
+    assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
 
 
 def test_each_library_has_its_own_dimension(space):
@@ -409,8 +419,8 @@ def test_own_dimensions_go_on_and_are_told(tmp_path):
     part = edm.cross_map(x, libraries=[1, 3], checkpoint=tmp_path / "rows", **keys)
     assert_array_equal(part, whole[[1, 3]])
     assert_array_equal(edm.cross_map(x, checkpoint=tmp_path / "rows", **keys), whole)
-    tested = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
-    again = edm.cross_map_test(x, surrogate="phase", n_surrogates=9, checkpoint=tmp_path / "test", **keys)
+    more = {"surrogate": "phase", "n_surrogates": 9, "checkpoint": tmp_path / "test"} | keys
+    tested, again = (edm.cross_map_test(x, **more) for _ in range(2))
     assert_array_equal(tested.p_values, again.p_values)
     named = edm.cross_map(pandas.DataFrame(x, columns=list("abcd")), **keys)
     best = [max(1, edm.embedding_dimension(column, 4, space="threads").best) for column in x.T]

@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose
 
 from portable.errors import PortableError
 from portable.models import edm
+from portable.models.edm.composed import lagged_block
 
 pandas = pytest.importorskip("pandas")
 with warnings.catch_warnings():
@@ -169,30 +170,21 @@ def test_embedded_smap_coefficients():
 
 
 CCM = {
-    "anchovy_sst": (
-        "sardine_anchovy_sst",
-        "anchovy",
-        "np_sst",
-        dict(libSizes=[10, 20, 30, 40, 50, 60, 70, 75], E=3),
-    ),
-    "multivariate_lorenz": (
-        LORENZ,
-        ["V3", "V5"],
-        "V1",
-        dict(libSizes=[20, 200, 500, 950], E=5, Tp=10, tau=-5),
-    ),
-    "nan": ("holed circle", "x", "y", dict(libSizes=[10, 190, 10], E=2, Tp=5)),
+    "anchovy_sst": ("sardine_anchovy_sst", "anchovy", "np_sst", [10, 20, 30, 40, 50, 60, 70, 75], {"E": 3}),
+    "multivariate_lorenz": (LORENZ, ["V3", "V5"], "V1", [20, 200, 500, 950], {"E": 5, "Tp": 10, "tau": -5}),
+    "nan": ("holed circle", "x", "y", [10, 190, 10], {"E": 2, "Tp": 5}),
     "column_names_with_spaces": (
         "columnNameSpace",
         ["Var 1", "Var3", "Var 5 1"],
         "Var 2",
-        dict(libSizes=[20, 50, 90], E=5),
+        [20, 50, 90],
+        {"E": 5},
     ),
-    "negative_tp": (CIRCLE, "x", "y", dict(libSizes=[20, 200, 50], E=2, Tp=-5)),
-    "exclusion_radius": (CIRCLE, "x", "y", dict(libSizes=[20, 200, 30], E=2, Tp=3, exclusionRadius=5)),
-    "positive_tau": (CIRCLE, "x", "y", dict(libSizes=[20, 200, 30], E=2, tau=3)),
-    "embedded": (LORENZ, ["V1", "V2", "V3"], "V5", dict(libSizes=[50, 950, 100], embedded=True)),
-    "legacy": (THREE, "x_t", "z_t", dict(libSizes=[20, 190, 10], E=5)),
+    "negative_tp": (CIRCLE, "x", "y", [20, 200, 50], {"E": 2, "Tp": -5}),
+    "exclusion_radius": (CIRCLE, "x", "y", [20, 200, 30], {"E": 2, "Tp": 3, "exclusionRadius": 5}),
+    "positive_tau": (CIRCLE, "x", "y", [20, 200, 30], {"E": 2, "tau": 3}),
+    "embedded": (LORENZ, ["V1", "V2", "V3"], "V5", [50, 950, 100], {"embedded": True}),
+    "legacy": (THREE, "x_t", "z_t", [20, 190, 10], {"E": 5}),
 }
 
 
@@ -200,8 +192,8 @@ CCM = {
 def test_ccm(case):
     """Means of libraries drawn independently agree within four standard errors; sizes for which a Tp leaves
     no points are refused by portable, and reduced by pyEDM."""
-    name, columns, target, form = CCM[case]
-    data, n = data_of(name), 30
+    name, columns, target, sizes, more = CCM[case]
+    data, n, form = data_of(name), 30, {"libSizes": sizes, "Tp": 0} | more
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = pyedm.CCM(
@@ -211,11 +203,9 @@ def test_ccm(case):
             sample=n,
             seed=7,
             parallel=False,
-            **{"Tp": 0} | form,
+            **form,
         )
-        x, ours = asked(
-            data, columns, target, {"Tp": 0, "lib": [1, len(data)], "pred": [1, len(data)]} | form
-        )
+        x, ours = asked(data, columns, target, {"lib": [1, len(data)], "pred": [1, len(data)]} | form)
         del ours["lib"], ours["pred"]
         if ours["tau"] < 0:  # later values are coordinates: the point's label is its last time
             ours |= {"tau": -ours["tau"], "Tp": ours["Tp"] + (ours["E"] - 1) * ours["tau"]}
@@ -228,8 +218,8 @@ def test_ccm(case):
     assert len(sizes) > 1 and (off <= 4 * found.rho.std(axis=1) * np.sqrt(2 / n) + 2e-3).all(), off
 
 
-def sweep(theirs, ours, atol=2e-6):
-    assert_allclose(ours, theirs, rtol=0, atol=atol)
+def sweep(theirs, ours):
+    assert_allclose(ours, theirs, rtol=0, atol=2e-6)
 
 
 def quiet(function, data, columns, **form):
@@ -318,12 +308,9 @@ def test_neighbor_ties():
     assert not differ.all()
 
 
-def small(n):
-    return np.array([1.0, 4, 9, 16, 25, 36, 49, 64])[:n], np.arange(1.0, n + 1)
-
-
 def test_tiebreak_deficiency_no_leakage():
-    y, x = small(8)
+    x = np.arange(1.0, 9)
+    y = x**2
     with pytest.warns(RuntimeWarning, match="fewer than k"):
         found = edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=3, k=1, **SPACE)
     assert np.isnan(found.predicted).any()
@@ -385,10 +372,7 @@ def test_multiview_predictions_and_combos():
         trainLib=False,
         numProcess=1,
     )
-    block = np.full((len(data), 9), np.nan)
-    for c, name in enumerate(names):
-        for lag in range(3):
-            block[lag:, 3 * c + lag] = data[name][: len(data) - lag]
+    block = lagged_block(data[names].to_numpy(float), 3, 1)
     keys = {"target": data.x_t.to_numpy(float), "k": 4, "lib": (0, 100), "pred": (100, 198)} | SPACE
     found = {v: edm.simplex(block[:, v], **keys) for v in combinations(range(9), 3)}
     best = sorted(found, key=lambda v: found[v].rho, reverse=True)[:9]  # the root of 84
