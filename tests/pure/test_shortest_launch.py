@@ -1,5 +1,6 @@
 """Test launches on the default stream of the only device: one call of the driver, and its errors."""
 
+import functools
 import struct
 import weakref
 
@@ -161,38 +162,40 @@ def test_memory_that_nobody_refers_to_is_the_next_of_its_size(fake_cuda):
     assert again.pointer == pointer and "cuMemAlloc_v2" not in fake_cuda.calls
 
 
-def test_a_policy_that_comes_again_finds_its_words(fake_cuda):
+@pytest.mark.parametrize(
+    "fn, kind, shared",
+    [
+        (scaled.fn, functools.partial(pk.RangePolicy, 0), 0),
+        (scaled_by_teams.fn, functools.partial(pk.TeamPolicy, team_size=256, scratch_bytes=128), 128),
+    ],
+)
+def test_a_policy_that_comes_again_finds_its_words(fake_cuda, fn, kind, shared):
     """This holds also after a launch of another policy."""
-    (x, policy, scale), other = arranged(), pk.RangePolicy(0, 10, space="cuda")
+    (x, _, _), scale = arranged(), pk.kernel(fn)
+    policy, other = (kind(n, space="cuda") for n in (7, 5))
     for a in (1.0, 2.0, 3.0):
         pk.parallel_for(policy, scale, a, x)
     pk.parallel_for(other, scale, 4.0, x)  # overwrites the kernel's block
-    fake_cuda.calls.clear()
-    fake_cuda.launches.clear()
-    fake_cuda.block_bytes = 8 * 4 + 16
-    pk.parallel_for(policy, scale, 5.0, x)
-    assert fake_cuda.calls == ["cuLaunchKernelEx"]
-    assert fake_cuda.launches[0][1] == (1, 1, 1)
-    assert struct.unpack("=d3q2q", fake_cuda.block) == (5.0, x.pointer, 300, 8, 200, 300)
-
-
-def test_teams_that_come_again_find_their_words(fake_cuda):
-    """Teams find their words like ranges."""
-    driver.context(0).alone = True
-    x, scale = pk.zeros(300, space="cuda"), pk.kernel(scaled_by_teams.fn)
-    policy, other = (pk.TeamPolicy(n, 256, space="cuda", scratch_bytes=128) for n in (7, 5))
-    for a in (1.0, 2.0, 3.0):
-        pk.parallel_for(policy, scale, a, x)
-    pk.parallel_for(other, scale, 4.0, x)
-    space, _, _, _, words = pk.core.launch.dispatch.bind(policy, scale, (5.0, x), ())
-    fake_cuda.block_bytes = len(words + launches._extra(policy, 128))
+    block = pk.core.launch.dispatch.bind(policy, scale, (5.0, x), ())[-1] + launches._extra(policy, shared)
+    fake_cuda.block_bytes = len(block)
     for _ in range(2):
         fake_cuda.calls.clear()
-        fake_cuda.launches.clear()
         pk.parallel_for(policy, scale, 5.0, x)
-        assert fake_cuda.calls == ["cuLaunchKernelEx"]
-        assert fake_cuda.launches[0][1:4] == ((7, 1, 1), (256, 1, 1), 128)
-        assert fake_cuda.block == words + launches._extra(policy, 128)
+        assert fake_cuda.calls == ["cuLaunchKernelEx"] and fake_cuda.block == block
+        assert fake_cuda.launches[-1][1:4] == ((7 if shared else 1, 1, 1), (256, 1, 1), shared)
+
+
+def test_a_reduction_that_comes_again_is_one_call_of_the_driver(fake_cuda):
+    """The addresses of results are the last words of the block."""
+    x, policy, _ = arranged()
+    outs = [pk.zeros(1, space="cuda") for _ in range(2)]
+    place = len(x.words) + len(launches._extra(policy, 0))
+    fake_cuda.block_bytes = place + 8
+    for out in outs * 2:
+        fake_cuda.calls.clear()
+        pk.parallel_reduce(policy, first, x, out=out)
+        assert struct.unpack_from("=q", fake_cuda.block, place) == (out.pointer,)
+    assert fake_cuda.calls == ["cuLaunchKernelEx"]
 
 
 def test_no_argument_is_kept(fake_cuda):

@@ -101,8 +101,8 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
         return {}
     made = rows[0][0]  # one build makes all kernels of a launch
     made.context.fill(made.totals.pointer, 0, made.totals.nbytes, wait=True)
-    for _, handle, grid, shared, block in rows:
-        made.launch(grid, block, shared, space.stream, handle)
+    for _, grid, shared, behind in rows:
+        made.launch(grid, words + behind, shared, space.stream)
     launches.fence(space)
     return made.counted()
 

@@ -13,7 +13,7 @@ from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scr
 from ...compiler.reading.signature import without_facts, without_scatter
 from ...locks import Lock, compile_once
 from ...places.place import Space
-from ...places.policy import AUTO, MOST_BOX, MDRangePolicy, RangePolicy, TeamPolicy, box_words
+from ...places.policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
 from ... import registry
 from ...language.types import SHORT
 from . import driver, engine
@@ -34,7 +34,7 @@ _MAX_GRID, _MAX_OUTER = 2**31 - 1, 65535
 # once
 _LAG = 0.8
 _TILE_ROWS, _DEPTH, _MANY_BLOCKS = 8, 16, 8192
-_EXTRA, _NO_BOX = struct.Struct(f"={len(EXTRA)}q"), (0,) * (2 * MOST_BOX)
+_EXTRA = struct.Struct(f"={len(EXTRA)}q")
 
 
 class Compiled:
@@ -106,15 +106,15 @@ class Compiled:
         if entry.policy_kind.startswith("scan"):
             self.tile = items_of(entry) * entry.machine.threads
 
-    def launch(self, grid, words, shared, stream, handle):
+    def launch(self, grid, words, shared, stream):
         self.raw[: len(words)] = words
         if self.direct and not stream and driver.here.context:
             shape = self.shape
             shape.x, shape.y, shape.z = grid if grid.__class__ is tuple else (grid, 1, 1)
             shape.shared_bytes = shared
-            if not cu.launch_as(self.of_shape, handle, self.parameters, None):
+            if not cu.launch_as(self.of_shape, self.handle, self.parameters, None):
                 return
-        self.context.launch(handle, grid, self.threads, shared, stream or None, self.parameters)
+        self.context.launch(self.handle, grid, self.threads, shared, stream or None, self.parameters)
 
 
 def _others(space, kernel, policy_kind, specs, *rest):
@@ -154,7 +154,7 @@ def _same(number):
     compiled = Compiled(space, in_order, "team", specs, (), WARP, lambda: True)
     memory, shared = compiled.context.allocate(8), compiled.scratch_static
     words = struct.pack("=3q", memory.pointer, 1, 8) + _extra(TeamPolicy(1, WARP), shared)
-    compiled.launch(1, words, shared, 0, compiled.handle)
+    compiled.launch(1, words, shared, 0)
     compiled.context.copy_to_host(ctypes.addressof(same), memory.pointer, 8)
     return same.value
 
@@ -196,19 +196,6 @@ class _Faults:
         ctypes.memset(self.words.pointer, 0, N_BYTES)
         self.context.fill(self.memory.pointer, 0, FAULT, wait=True)
         return words
-
-
-def _launch(space, rows):
-    """Queue a launch's kernels; for a debug build, wait for their end."""
-
-    def queue():
-        for compiled, handle, grid, shared, block in rows:
-            compiled.launch(grid, block, shared, space.stream, handle)
-
-    if space.debug and rows:
-        rows[0][0].faults.watch(space.stream or None, queue)
-    else:
-        queue()
 
 
 def prepare(space, kernel, policy_kind, specs, reducers=()):
@@ -283,14 +270,14 @@ def _deep_grid(extents, threads):
 
 def _extra(policy, shared, partials=0, counter=0, depth=0):
     """Return the words after the arguments, in the order of compiler.block.EXTRA."""
-    begin, end, bits = 0, 0, 0
+    begin = end = bits = n_teams = 0
     if policy.__class__ is TeamPolicy:
-        return _EXTRA.pack(0, 0, 0, partials, policy.league_size, shared, counter, *_NO_BOX, depth)
-    if policy.__class__ is MDRangePolicy:
+        n_teams = policy.league_size
+    elif policy.__class__ is MDRangePolicy:
         bits = _tile_bits(policy.extents, RANGE_THREADS)
     else:
         begin, end = policy.begin, policy.end
-    return _EXTRA.pack(begin, end, bits, partials, 0, shared, counter, *box_words(policy), depth)
+    return _EXTRA.pack(begin, end, bits, partials, n_teams, shared, counter, *box_words(policy), depth)
 
 
 def _fitting(compiled, policy):
@@ -302,45 +289,21 @@ def _fitting(compiled, policy):
     return compiled if short else compiled.everywhere()
 
 
-def _ready(space, compiled, policy):
-    """Return the sized code, grid, bytes of shared memory and words after the arguments of a launch of a box
-    or of teams on the default stream, cached for the policy; a grid of 0 if the launch must take the general
-    path.
-    """
-    key = id(compiled), id(policy)
-    found = _known.get(key)
-    if found is None:
-        sized, grid, shared = _configure(space, _fitting(compiled, policy), policy)
-        wide, outer = (grid, 1) if grid.__class__ is int else (grid[0], max(grid[1:]))
-        if wide > _MAX_GRID or outer > _MAX_OUTER:
-            grid = 0
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        found = _known[key] = (sized, grid, shared, _extra(policy, shared)), compiled, policy
-    return found[0]
-
-
 def run_for(space, compiled, policy, words):
     if policy.__class__ is RangePolicy and compiled.direct and not space.stream and driver.here.context:
         begin, end = policy.begin, policy.end  # the shortest way: most launches are these
-        grid = (end - begin + compiled.indices - 1) // compiled.indices
+        grid = -((begin - end) // compiled.indices)
         if 0 < grid <= _MAX_GRID and 0 <= begin < end <= SHORT:
             with _lock.held:
                 compiled.put_range(words, begin, end)
                 compiled.shape.x = grid
                 if not cu.launch_as(compiled.of_shape, compiled.handle, compiled.parameters, None):
                     return
-    elif policy.__class__ is not RangePolicy and not (space.stream or space.debug):
-        sized, grid, shared, behind = _ready(space, compiled, policy)
-        if grid:
-            with _lock.held:
-                return sized.launch(grid, words + behind, shared, 0, sized.handle)
-    with _lock.held:  # also if the driver refused: this raises its reason
-        _launch(space, _for(space, compiled, policy, words, (), None))
+    run("for", space, compiled, policy, words, ())  # also if the driver refused: this raises its reason
 
 
-# ---- the work of a launch: the kernels that it queues, as (compiled code, its function, grid, bytes of
-# shared memory, argument block)
+# ---- the work of a launch: the kernels that it queues, as (compiled code, grid, bytes of shared memory, the
+# argument block after the arguments' words)
 def _for(space, compiled, policy, words, outs, work):
     compiled = _fitting(compiled, policy)
     if policy.__class__ is RangePolicy and compiled.scatters:
@@ -350,23 +313,14 @@ def _for(space, compiled, policy, words, outs, work):
             # copies are added up in a quarter of the time in which they are made
             each = max(compiled.threads, 4 * sum(size for size, _ in found))
             grid = min(-(-n // each), compiled.resident_blocks(copies))
-            return _kernels((compiled, compiled.handle, grid, copies, words + _extra(policy, copies)))
+            return _kernels((compiled, grid, copies, _extra(policy, copies)))
         compiled = compiled.plain()
     if policy.__class__ is MDRangePolicy:
         return _kernels(
-            *(
-                (
-                    compiled,
-                    compiled.handle,
-                    compiled.box_grid(box.extents),
-                    0,
-                    words + _extra(box, 0),
-                )
-                for box in _boxes(policy)
-            )
+            *((compiled, compiled.box_grid(box.extents), 0, _extra(box, 0)) for box in _boxes(policy))
         )
     compiled, grid, shared = _configure(space, compiled, policy)
-    return _kernels((compiled, compiled.handle, grid, shared, words + _extra(policy, shared)))
+    return _kernels((compiled, grid, shared, _extra(policy, shared)))
 
 
 def _boxes(policy):
@@ -394,12 +348,8 @@ def _reduce(space, compiled, policy, words, outs, work):
         grid, depth = _deep_grid(policy.extents, compiled.threads)
     grid = grid or 1  # for an empty policy, too, one block computes the identity
     partials = work.room(8 * (grid if grid.__class__ is int else math.prod(grid)) * compiled.state_words)
-    block = (
-        words
-        + _extra(policy, shared, partials, work.counter.pointer, depth)
-        + compiled.results.addresses(outs, work.results.pointer)
-    )
-    return _kernels((compiled, compiled.handle, grid, shared, block))
+    extra = _extra(policy, shared, partials, work.counter.pointer, depth)
+    return _kernels((compiled, grid, shared, extra + compiled.results.addresses(outs, work.results.pointer)))
 
 
 def _scan(space, compiled, policy, words, outs, work):
@@ -407,46 +357,65 @@ def _scan(space, compiled, policy, words, outs, work):
     resident = compiled.resident_blocks()
     lag = int(_LAG * resident) if n_tiles > resident else 0
     left = work.words(8 * words_of_tiles(n_tiles + lag, compiled.state_words))
-    block = (
-        words + _extra(policy, 0, left, depth=lag) + compiled.results.addresses(outs, work.results.pointer)
-    )
-    return _kernels((compiled, compiled.handle, n_tiles + lag, 0, block))
+    behind = _extra(policy, 0, left, depth=lag) + compiled.results.addresses(outs, work.results.pointer)
+    return _kernels((compiled, n_tiles + lag, 0, behind))
 
 
 def _kernels(*rows):
     """Return the kernels that have work; raises InputError if CUDA cannot launch one."""
-    for _, _, grid, _, _ in rows:
+    for _, grid, _, _ in rows:
         n_blocks = grid if grid.__class__ is int else grid[0]
         if n_blocks > _MAX_GRID:
             raise InputError(
                 f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range"
             )
-    return [row for row in rows if row[2]]
+    return [row for row in rows if row[1]]
 
 
 _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 
 
 def run(pattern, space, compiled, policy, words, outs):
+    key = id(compiled), id(policy), space.stream, *[(out.pointer, out.spec[0]) for out in outs]
     with _lock.held:
-        work = _workspace(space.device, space.stream)
-        rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
-        _launch(space, rows)
-        if outs:
+        work = None if pattern == "for" else _workspace(space.device, space.stream)
+        rows = _known.get(key, [None])[0]
+        if rows is None:
+            rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
+            if pattern == "reduce" or policy.__class__ is not RangePolicy:
+                if len(_known) >= _MOST_KNOWN:
+                    _known.clear()
+                _known[key] = rows, compiled, policy
+
+        def queue():
+            for made, grid, shared, behind in rows:
+                made.launch(grid, words + behind, shared, space.stream)
+
+        if space.debug and rows:  # waits for their end
+            rows[0][0].faults.watch(space.stream or None, queue)
+        else:
+            queue()
+        if outs or not work:
             return None
-        if not space.debug:  # which has waited
+        if not space.debug:
             fence(space)
         results = rows[0][0].results  # also of teams, of which `compiled` is a function of the size
         return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
 
 
-def _calls(space, rows):
-    for compiled, handle, grid, shared, words in rows:
+def _calls(space, rows, words):
+    for compiled, grid, shared, behind in rows:
         # its own: other launches of the kernel do not touch it
-        block = ctypes.create_string_buffer(words, len(words))
+        block = ctypes.create_string_buffer(words + behind)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(block))
         call = functools.partial(
-            compiled.context.launch, handle, grid, compiled.threads, shared, space.stream or None, parameters
+            compiled.context.launch,
+            compiled.handle,
+            grid,
+            compiled.threads,
+            shared,
+            space.stream or None,
+            parameters,
         )
         recorded = space.stream and space.stream == compiled.context.recording  # and runs in another queue
         if compiled.context.alone and cu.launch_as and (recorded or not space.stream):
@@ -480,7 +449,7 @@ def sequence(space, recorded):
     for (_, policy, _, compiled, words), launch in recorded:
         if id(launch) not in made:
             rows = _STEPS[launch.pattern](queue, compiled, policy, words, launch.outs, work)
-            made[id(launch)] = list(_calls(queue, rows))
+            made[id(launch)] = list(_calls(queue, rows, words))
         calls += made[id(launch)]
     if alone:
         return calls[0] if len(calls) == 1 else lambda: [call() for call in calls]
