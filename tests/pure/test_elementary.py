@@ -355,7 +355,7 @@ def test_rsqrt_of_float32_is_rounded_correctly(monkeypatch):
     exact = 1.0 / np.sqrt(x.astype(np.float64))
     assert_array_equal(y, exact.astype(np.float32))
     middle = np.abs(np.abs(exact - y) - np.spacing(y) / 2)
-    for k in np.argpartition(middle, 12)[:12]:
+    for k in np.argpartition(middle, 300)[:300]:
         for off in range(-2, 3):
             start = (y[k : k + 1].view(np.int32) + off).view(np.float32)[0]
             if abs(start - exact[k]) <= 2**-22.9 * exact[k]:

@@ -1,6 +1,7 @@
 """Define lanes and teams on CUDA: a lane is a thread, a team is a block."""
 
 import functools
+import math
 
 from llvmlite import ir
 
@@ -18,23 +19,27 @@ _SHORT_LOOP = 80  # instructions of a loop that is unrolled four times
 _TRIPS = '!{!"llvm.loop.unroll.count", i32 4}'
 
 
+def _register(ops, name):
+    return ops.call(f"llvm.nvvm.read.ptx.sreg.{name}", [], I32)
+
+
 def thread(ops):
-    return ops.b.sext(ops.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I64)
+    return ops.b.sext(_register(ops, "tid.x"), I64)
 
 
 def block(ops, axis="x"):
-    return ops.b.sext(ops.call(f"llvm.nvvm.read.ptx.sreg.ctaid.{axis}", [], I32), I64)
+    return ops.b.sext(_register(ops, f"ctaid.{axis}"), I64)
 
 
 def grid(ops, axis="x"):
-    return ops.b.sext(ops.call(f"llvm.nvvm.read.ptx.sreg.nctaid.{axis}", [], I32), I64)
+    return ops.b.sext(_register(ops, f"nctaid.{axis}"), I64)
 
 
 def warp(ops):
     """Return the number of a thread's warp in its block, broadcast by the warp's first thread: NVIDIA's
     assembler then treats it as uniform, and keeps values derived from it in uniform registers.
     """
-    number = ops.b.lshr(ops.call("llvm.nvvm.read.ptx.sreg.tid.x", [], I32), I32(WARP.bit_length() - 1))
+    number = ops.b.lshr(_register(ops, "tid.x"), I32(WARP.bit_length() - 1))
     said = ops.call("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
     return ops.b.zext(said, I64)
 
@@ -109,14 +114,16 @@ class CudaTarget:
         none.
         """
         v = values[0]
-        if ops.strong(v.dtype) == "float32" and name in ("rsqrt", "near_rsqrt"):
-            return Value(v.dtype, v.kind, _roots(ops, ops.get(v, None, v.kind)))
-        if ops.strong(v.dtype) != "float32" or name not in ("exp", "exp2", "log", "log2"):
+        if ops.strong(v.dtype) != "float32":
+            return None
+        x = ops.get(v, None, v.kind)
+        if name in ("rsqrt", "near_rsqrt"):
+            return Value(v.dtype, v.kind, _roots(ops, x))
+        if name not in ("exp", "exp2", "log", "log2"):
             return None
         ops.diverges()  # these are instructions on one number
         if ops.W > 1:
             return None
-        x = ops.get(v, None, v.kind)
         scale = F32(1.4426950408889634 if name == "exp" else 0.6931471805599453)
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
         x = ops.call(device, [ops.b.fmul(x, scale) if name == "exp" else x], F32)
@@ -125,12 +132,24 @@ class CudaTarget:
 
 def _roots(ops, x):
     """Return 1 / sqrt(x) of a number or of each of a pack, to 2^-22.9."""
-    if x.type == F32:
-        return ops.call("llvm.nvvm.rsqrt.approx.f", [x], F32)
+    if x.type == F32:  # .ftz takes subnormal numbers for zero; the other form scales them
+        return ops.call(f"llvm.nvvm.rsqrt.approx{'.ftz' * (_least(x) >= 2.0**-126)}.f", [x], F32)
     roots = x
     for k in range(ops.W):
         roots = ops.b.insert_element(roots, _roots(ops, ops.lane(x, k)), I32(k))
     return roots
+
+
+def _least(x):
+    """Return a number that constants, squares and sums of these are not below; for others minus infinity."""
+    match getattr(x, "opname", ""), *getattr(x, "operands", ()):
+        case "fadd", a, b:
+            return _least(a) + _least(b)
+        case "fmul", a, b if a is b:
+            return 0.0
+        case "call", function, a, b, c if a is b and function.name == "llvm.fma.f32":
+            return _least(c)
+    return getattr(x, "constant", -math.inf)
 
 
 class TeamTarget(CudaTarget):
@@ -230,7 +249,7 @@ class CudaTeam(Members):
         kept = ops.get(keep, "bool")
         if self.n == WARP:
             votes = ops.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
-            lower_ranks = ops.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
+            lower_ranks = _register(ops, "lanemask.lt")
             before, total = (
                 Value("int", VARYING, ops.b.zext(ops.intrinsic("ctpop", [v]), I64))
                 for v in (ops.b.and_(votes, lower_ranks), votes)
@@ -257,7 +276,7 @@ class CudaTeam(Members):
         """
         ops = here.ops
         b, peers = ops.b, _peers(ops, ops.get(index, "int"), n)
-        lower_ranks = ops.call("llvm.nvvm.read.ptx.sreg.lanemask.lt", [], I32)
+        lower_ranks = _register(ops, "lanemask.lt")
         before, total = (
             ops.cast(Value("uint32", VARYING, ops.intrinsic("ctpop", [v])), view.dtype)
             for v in (b.and_(peers, lower_ranks), peers)
@@ -401,11 +420,7 @@ def _shuffled(ops, v, how, by, clamp):
         return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), I32(0)))
     if bits == 32:
         return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
-    pair = b.bitcast(x, ir.VectorType(I32, 2))
+    pair = words = b.bitcast(x, ir.VectorType(I32, 2))
     for k in range(2):
-        pair = b.insert_element(
-            pair,
-            move(b.extract_element(b.bitcast(x, ir.VectorType(I32, 2)), I32(k))),
-            I32(k),
-        )
+        pair = b.insert_element(pair, move(b.extract_element(words, I32(k))), I32(k))
     return Value(v.dtype, VARYING, b.bitcast(pair, x.type))
