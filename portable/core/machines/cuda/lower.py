@@ -14,7 +14,7 @@ from ...compiler.writing.entry import Entry
 from ...compiler.reading.tree import flat
 from ...language.types import SHORT, itemsize
 from ...compiler.reading.team import TeamHandle
-from ...compiler.writing.values import I64, I8, NSW, PTR, Unpacked
+from ...compiler.writing.values import I1, I32, I64, I8, NSW, PTR, Unpacked
 from .lanes import (
     RANGE_THREADS,
     WARP,
@@ -120,28 +120,39 @@ def _range(code):
     """Emit one index a thread, or a pack of them; the last block processes the remaining indices
     one by one.
     """
-    ops, b, W = code.ops, code.b, code.width
-    index = b.add(code.extra("begin"), _first(code, code.machine.threads * W), flags=NSW)
-    end = code.extra("end")
-    if W == 1:
-        with b.if_then(b.icmp_signed("<", index, end)):
-            code.visit(ops.lanes(_short(code, index)))
-        return
-    _pack(code, index, end, code.machine.threads, lambda k: code.visit(ops.lanes(_short(code, k))))
+    index = code.b.add(code.extra("begin"), _first(code, code.machine.threads * code.width), flags=NSW)
+    _places(code, [index], [code.extra("end")], code.machine.threads)
 
 
-def _short(code, index):
-    """Return an index with a range that LLVM can use, if the launch has no larger ones."""
-    apart = any(getattr(v, "apart", None) for v in flat(tuple(code.args)))
-    return code.b.and_(index, I64(SHORT - 1)) if apart else index
-
-
-def _pack(code, index, end, step, visit):
-    """Process a thread's indices up to `end`, at a fixed distance: together if their number is that of lanes,
-    else one by one.
+def _places(code, indices, ends, step):
+    """Emit the kernel at a thread's place below the ends of the last two dimensions, or at places `step`
+    apart: together if their number is that of lanes, else one by one. Places are in 32 bits, with ranges that
+    LLVM can use, if the launch has no larger ones.
     """
     ops, b, W = code.ops, code.b, code.width
-    whole = b.icmp_signed("<", b.add(index, I64(step * (W - 1)), flags=NSW), end)
+    typ = I32 if any(getattr(v, "apart", None) for v in flat(tuple(code.args))) else I64
+
+    def visit(index):
+        code.visit(ops.lanes(_ranged(b, index)), outer=outer)
+
+    *outer, last = (b.trunc(index, typ) for index in indices)
+    ends = [b.trunc(end, typ) for end in ends]
+    there = [b.icmp_signed("<", *both) for both in zip(outer[-1:], ends[-2:])]
+    whole = b.icmp_signed("<", b.add(last, typ(step * (W - 1)), flags=NSW), ends[-1])
+    outer = [_ranged(b, index) for index in outer]
+    with b.if_then(functools.reduce(b.and_, there, whole if W == 1 else I1(1))):
+        if W == 1:
+            return visit(last)
+        _pack(code, whole, last, ends, step, visit)
+
+
+def _ranged(b, place):
+    return b.and_(b.zext(place, I64), I64(SHORT - 1)) if place.type == I32 else place
+
+
+def _pack(code, whole, index, ends, step, visit):
+    """Process a thread's indices up to the last end together if `whole`, else one by one."""
+    ops, b, W = code.ops, code.b, code.width
     with b.if_else(whole) as (pack, rest):
         with pack:
             visit(index)
@@ -149,7 +160,7 @@ def _pack(code, index, end, step, visit):
                 raise Unpacked("the text is long")
         with rest:
             ops.W = 1
-            code.steps(index, end, I64(step), visit)
+            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), I64(step), visit)
             ops.W = W
 
 
@@ -277,17 +288,7 @@ def _box(code):
     outer = [near]
     if len(bounds) > 2:
         outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
-    end, there = bounds[-1][1], b.icmp_signed("<", near, bounds[-2][1])
-
-    def visit(index):
-        code.visit(ops.lanes(_short(code, index)), outer=[_short(code, k) for k in outer])
-
-    if code.width > 1:
-        with b.if_then(there):
-            _pack(code, last, end, WARP, visit)
-        return
-    with b.if_then(b.and_(b.icmp_signed("<", last, end), there)):
-        visit(last)
+    _places(code, [*outer, last], [end for _, end in bounds], WARP)
 
 
 def _reduced_box(code):
@@ -351,10 +352,14 @@ def _finish(code):
         b.fence("acq_rel", "device")
         arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
         b.fence("acq_rel", "device")
-        b.store(b.zext(b.icmp_signed("==", arrived, b.sub(n_blocks, I64(1))), I64), last)
+        b.store(b.sub(arrived, n_blocks), last)
     barrier(ops)
-    with b.if_then(b.icmp_signed("!=", b.load(last, I64), I64(0))):
-        _combine_partials(code, states, partials, n_blocks, counter, leader)
+    with b.if_then(b.icmp_signed("==", b.load(last, I64), I64(-1))):
+        code.steps(thread(ops), n_blocks, I64(code.machine.threads), code.folding(states, partials))
+        totals = _block_states(code, code.collected())
+        with b.if_then(leader):
+            code.write_results(totals)
+            b.store(I64(0), counter)
 
 
 def _block_number(code):
@@ -369,19 +374,6 @@ def _block_number(code):
 
 
 def _block_states(code, states):
-    result = []
-    for reducer, state in zip(code.reducers, states):
-        state = code.ops.spread(state)
-        result.append(
-            combine_block(code.ops, state, functools.partial(code.combined, reducer), code.machine.threads)
-        )
-    return result
-
-
-def _combine_partials(code, states, partials, n_blocks, counter, leader):
-    b, fold = code.b, code.folding(states, partials)
-    code.steps(thread(code.ops), n_blocks, I64(code.machine.threads), fold)
-    totals = _block_states(code, code.collected())
-    with b.if_then(leader):
-        code.write_results(totals)
-        b.store(I64(0), counter)
+    ops, n = code.ops, code.machine.threads
+    both = zip(code.reducers, states)
+    return [combine_block(ops, ops.spread(s), functools.partial(code.combined, r), n) for r, s in both]
