@@ -321,17 +321,25 @@ def on_a_torus(i, j, begin, x, out):
 
 
 @pytest.mark.parametrize("begin", [0, 3, -9, -(2**40), 2**30 - 20, 2**30 - 5, 2**31 - 9, 2**32 - 3, 2**40])
-def test_remainders_of_indices_by_extents(space, begin):
-    """GPU code uses short arithmetic in launches with indices from 0 to 2^30 only; one extent is 0."""
-    x, none = np.zeros((7, 3)), np.zeros(0)
+@pytest.mark.parametrize("n, m", [(7, 3), (40, 43), (43, 40)])
+def test_remainders_of_indices_by_extents(space, begin, n, m):
+    """GPU code uses short arithmetic in launches with indices from 0 to 2^30 only, and does not divide in
+    launches within the extents; one extent is 0."""
+    x, none = np.zeros((n, m)), np.zeros(0)
     indices = range(begin, begin + 40)
     policy = pk.RangePolicy(begin, begin + 40, space=space)
     found = run(space, policy, on_a_ring, begin, x, none, np.zeros((5, 40), np.int64))[-1]
-    wanted = [[(i - 1) % 7, (i + 1) % 7, i % 7, i // 7, 0] for i in indices]
+    wanted = [[(i - 1) % n, (i + 1) % n, i % n, i // n, 0] for i in indices]
     assert_array_equal(found.T, wanted)
     policy = pk.MDRangePolicy((0, begin), (7, begin + 40), space=space)
     found = run(space, policy, on_a_torus, begin, x, np.zeros((7, 40), np.int64))[-1]
-    assert_array_equal(found, [[(i - 2) % 7 * 3 + (j + 1) % 3 for j in indices] for i in range(7)])
+    assert_array_equal(found, [[(i - 2) % n * m + (j + 1) % m for j in indices] for i in range(7)])
+
+
+def test_remainders_within_extents_take_no_division():
+    view = "view", "float64", 2, True, False
+    specs = ("number", "int"), (*view, True), view
+    assert lower_to_ptx(on_a_torus, "box2", specs).count("min.u32") == 2
 
 
 # ---- floats
@@ -951,24 +959,20 @@ def beside_rounded(i, x, part, out):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("known", [False, True])
-def test_zeros_keep_their_signs_beside_a_constant(space, dtype, known):
-    x = np.array([0.0, -0.0, 1e-45, -1e-45, 2.0, -2.0, np.nan, np.inf], dtype)
+@pytest.mark.parametrize(
+    "kernel, number, known, other",
+    [
+        (beside_zero, 0.0, 0.0, np.nan),
+        (beside_zero, 0.0, pk.static(1e-400), np.nan),
+        (beside_rounded, 0.1, pk.static(0.1), 3.0),
+    ],
+)
+def test_zeros_keep_their_signs_beside_a_constant(space, dtype, kernel, number, known, other):
+    x = np.array([0.0, -0.0, 1e-45, -1e-45, 2.0, -2.0, other, np.inf], dtype)
     wanted = np.zeros((8, 8), dtype)
     for i in range(8):
-        beside_zero(i, x, dtype(0.0), wanted)
-    args = x, pk.static(1e-400) if known else 0.0, np.zeros((8, 8), dtype)
-    got = launch_for(space, 8, beside_zero, *args)[1]
-    assert got.tobytes() == wanted.tobytes()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_zeros_keep_their_signs_beside_one_that_was_rounded(space, dtype):
-    x = np.array([0.0, -0.0, 1e-45, -1e-45, 2.0, -2.0, 3.0, np.inf], dtype)
-    wanted = np.zeros((8, 8), dtype)
-    for i in range(8):
-        beside_rounded(i, x, dtype(0.1), wanted)
-    got = launch_for(space, 8, beside_rounded, x, pk.static(0.1), np.zeros((8, 8), dtype))[1]
+        kernel(i, x, dtype(number), wanted)
+    got = launch_for(space, 8, kernel, x, known, np.zeros((8, 8), dtype))[1]
     assert got.tobytes() == wanted.tobytes()
 
 

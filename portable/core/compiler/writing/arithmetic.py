@@ -4,7 +4,7 @@ from llvmlite import ir
 
 from ...language.types import BITS, UNSIGNED, is_float
 
-I32 = ir.IntType(32)
+I32, I64 = ir.IntType(32), ir.IntType(64)
 # Moves that hide a number's range from LLVM, which would divide a short number by mul.hi.u32 without a
 # shift: ptxas (13.0 to 13.5) fuses that with the subtraction of a number of 64 bits, and loses the carry if
 # this is 0.
@@ -47,20 +47,42 @@ def _shift(ops, op, x, y, dtype, count):
 def _divide(ops, op, x, y, dtype, const_b):
     """Return x // y or x % y as in Python; a zero divisor gives 0 instead of a trap."""
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
-        return _by_power(ops, op, x, const_b)
+        if op == "%":
+            return ops.b.and_(x, ops.constant_like(x, const_b - 1))
+        return ops.b.ashr(x, ops.constant_like(x, const_b.bit_length() - 1))
     if ops.target.straight and const_b and const_b & (const_b - 1) and BITS[dtype] in _MOVES:
         x = _hidden(ops, x, _MOVES[BITS[dtype]])
     if const_b is not None or dtype in UNSIGNED:
         return _any_divided(ops, op, x, y, dtype, const_b)
-    near = op == "%" and getattr(x, "opname", "") in ("add", "sub")  # as in an index that wraps around
-    if ops.target.straight and not ops.target.crowded:
-        ops.diverges()
-        return _called(ops, op, x, y, dtype, near)
-    return (
-        _wrapped_remainder(ops, x, y, dtype)
-        if near and not ops.target.straight
-        else _any_divided(ops, op, x, y, dtype, None)
-    )
+    wrapped = _index_remainder(ops, x, y) if ops.ends and op == "%" else None
+    if wrapped:
+        return wrapped
+    if not ops.target.straight and op == "%" and getattr(x, "opname", "") in ("add", "sub"):
+        return _wrapped_remainder(ops, x, y, dtype)
+    if not ops.target.straight or ops.target.crowded:
+        return _any_divided(ops, op, x, y, dtype, None)
+    ops.diverges()
+    return _called(ops, op, x, y, dtype)
+
+
+def _index_remainder(ops, x, n):
+    """Return the remainder x % n of an index of a launch plus constants and multiples of an extent n, for
+    launches that end within the extents in `ops.within`; None for another x or n."""
+    b, index, c = ops.b, x, 0
+    while index not in ops.ends:
+        how = getattr(index, "opname", "")
+        if how not in ("add", "sub"):
+            return None
+        index, by = index.operands
+        if by is not n:
+            if not isinstance(by, ir.Constant):
+                return None
+            c += by.constant if how == "add" else -by.constant
+    if " !range" not in getattr(n, "text", ""):
+        return None
+    ops.within += (ops.ends[index], n), (I64(abs(c)), n)
+    x, n = (b.trunc(v, I32) for v in (b.add(index, I64(c)), n))
+    return b.zext(ops.intrinsic("umin", [x, (b.sub if c > 0 else b.add)(x, n)]), I64)
 
 
 def _hidden(ops, x, move):
@@ -77,56 +99,32 @@ def _wrapped_remainder(ops, x, y, dtype):
     """Return x % y, with a fast path by one subtraction for indices that wrap around, as in `(i + 1) % n`."""
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
-    inside = _inside(ops, once, y)
-    return ops.chosen(ops.all_lanes(inside), lambda: once, lambda: _any_divided(ops, "%", x, y, dtype, None))
+    # y is positive, and so small that no x below 2 y is negative
+    short = b.icmp_unsigned(
+        "<", b.sub(y, ops.constant_like(y, 1)), ops.constant_like(y, 1 << BITS[dtype] - 2)
+    )
+    inside = ops.all_lanes(b.and_(b.icmp_unsigned("<", once, y), short))
+    return ops.chosen(inside, lambda: once, lambda: _any_divided(ops, "%", x, y, dtype, None))
 
 
-def _inside(ops, once, y):
-    """Return an LLVM bool that is true if `once`, the unsigned minimum of x and x - y, is x % y: y is
-    positive, and so small that no x below 2 y is negative."""
-    b, width = ops.b, getattr(y.type, "element", y.type).width
-    short = b.icmp_unsigned("<", b.sub(y, ops.constant_like(y, 1)), ops.constant_like(y, 1 << width - 2))
-    return b.and_(b.icmp_unsigned("<", once, y), short)
-
-
-def _called(ops, op, x, y, dtype, near):
+def _called(ops, op, x, y, dtype):
     """Return x // y or x % y by a call of an internal function, of which LLVM can eliminate repeated calls;
     numbers of 31 bits are divided in 32 bits, since wide divisions are slow."""
-    name = f"portable_{'quotient' if op == '//' else 'remainder'}_{dtype}{'_near' * near}"
+    name = f"portable_{'quotient' if op == '//' else 'remainder'}_{dtype}"
     function, outside = ops.b.module.globals.get(name), ops.b
     if function is None:
         function = ir.Function(outside.module, ir.FunctionType(x.type, [x.type] * 2), name)
         function.linkage = "internal"
-        function.attributes.add("alwaysinline")
-        function.attributes.add("nounwind")
-        function.attributes.add("readnone")
+        for word in ("alwaysinline", "nounwind", "readnone"):
+            function.attributes.add(word)
         b = ops.b = outside.__class__(function.append_basic_block("begin"))
-        b.ret(_narrow_result(ops, op, *function.args, dtype, near))
+        v, w = function.args
+        halves = [b.trunc(number, I32) for number in (v, w)]
+        quick = lambda: b.zext(_any_divided(ops, op, *halves, "uint32", None), v.type)  # noqa: E731
+        small = b.icmp_unsigned("<", b.or_(v, w), v.type(1 << 31))
+        b.ret(ops.chosen(small, quick, lambda: _any_divided(ops, op, v, w, dtype, None)))
         ops.b = outside
     return outside.call(function, [x, y])
-
-
-def _narrow_result(ops, op, x, y, dtype, near):
-    """Return the result of the body of such a function; `near`: the remainder is probably near (see
-    `_near`)."""
-    b, (a, n) = ops.b, (ops.b.trunc(v, I32) for v in (x, y))
-    otherwise = lambda: _any_divided(ops, op, x, y, dtype, None)  # noqa: E731
-    if not near:
-        small = b.icmp_unsigned("<", b.or_(x, y), x.type(1 << 31))
-        quick = lambda: b.zext(_any_divided(ops, op, a, n, "uint32", None), x.type)  # noqa: E731
-        return ops.chosen(small, quick, otherwise)
-    if x.type.width == 32:
-        return _near_remainder(ops, a, n)
-    small = b.and_(*(b.icmp_unsigned("<", b.add(v, x.type(1 << 31)), x.type(1 << 32)) for v in (x, y)))
-    return ops.chosen(small, lambda: b.sext(_near_remainder(ops, a, n), x.type), otherwise)
-
-
-def _near_remainder(ops, a, n):
-    """Return a remainder of int32 with a fast path by one subtraction, which also covers -1, as in `(i - 1 +
-    n) % n`."""
-    once = ops.intrinsic("umin", [a, ops.b.sub(a, n)])
-    far = lambda: _any_divided(ops, "%", a, n, "int32", None)  # noqa: E731
-    return ops.chosen(_inside(ops, once, n), lambda: once, far)
 
 
 def _any_divided(ops, op, x, y, dtype, const_b):
@@ -148,13 +146,6 @@ def _any_divided(ops, op, x, y, dtype, const_b):
 def _packed(ops, dtype):
     """Return True for signed integers in packs of a CPU."""
     return ops.W > 1 and dtype not in UNSIGNED and not ops.target.straight
-
-
-def _by_power(ops, op, x, power):
-    """Return x // power or x % power for a power of two."""
-    if op == "%":
-        return ops.b.and_(x, ops.constant_like(x, power - 1))
-    return ops.b.ashr(x, ops.constant_like(x, power.bit_length() - 1))
 
 
 def _divisor(ops, x, y, dtype, modulo):

@@ -142,6 +142,8 @@ class Ops:
     def __init__(self, target, width, float_dtype, fastmath):
         self.target, self.W, self.step = target, width, target.step
         self.float_dtype, self.flags = float_dtype, FAST if fastmath else ()
+        # in code for launches within extents: {LLVM value of an index: end of the policy}; (least, extent)
+        self.ends, self.within = {}, []
         self.b, self.line = None, ""  # "file:line" of the statement being emitted
 
     def diverges(self):

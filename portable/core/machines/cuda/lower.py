@@ -142,7 +142,7 @@ def _places(code, indices, ends, step):
     outer = [_ranged(b, index) for index in outer]
     with b.if_then(functools.reduce(b.and_, there, whole if W == 1 else I1(1))):
         if W == 1:
-            return visit(last)
+            return _visit(code, dict(zip((*outer, _ranged(b, last)), ends)))
         _pack(code, whole, last, ends, step, visit)
 
 
@@ -162,6 +162,26 @@ def _pack(code, whole, index, ends, step, visit):
             ops.W = 1
             code.steps(b.zext(index, I64), b.zext(ends[-1], I64), I64(step), visit)
             ops.W = W
+
+
+def _visit(code, ends):
+    """Emit the kernel at one place, {index: the policy's end} in order. Remainders by extents, as in `(i + 1)
+    % n`, take no division where the policy ends within these extents; other launches run a second copy.
+    """
+    b, ops, (*outer, last) = code.b, code.ops, ends
+    start, (inside, otherwise, after) = b.block, b.blocks("inside", "otherwise", "after")
+    b.position_at_end(inside)
+    ops.ends = ends
+    code.visit(ops.lanes(last), outer=outer)
+    ops.ends = {}
+    b.branch(after)
+    b.position_at_end(start)
+    least = [b.icmp_signed("<=", word, b.trunc(n, word.type)) for word, n in ops.within]
+    b.cbranch(functools.reduce(b.and_, least, I1(1)), inside, otherwise)
+    b.position_at_end(otherwise)
+    if least:
+        code.visit(ops.lanes(last), outer=outer)
+    b.go(after)
 
 
 def _sum(code, *terms):
