@@ -81,33 +81,25 @@ def embedding_dimension(
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
-    E_max, window = (
-        check_count(E_max, "E_max"),
-        Window(tau, Tp, None, exclusion_radius, lib, pred, valid, segments),
-    )
-    problem = Problem(library, columns, target, points, E_max, window, dtype)
-    known = problem.same or problem.given is not None
-    observed = None if known else problem.point_columns[:, :1]
+    window = Window(tau, Tp, None, exclusion_radius, lib, pred, valid, segments)
+    problem = Problem(library, columns, target, points, check_count(E_max, "E_max"), window, dtype)
     with using(space):
-        rho = np.array([_skill(problem, values[:, None], observed) for values in problem.target.T])
+        rho = np.array([_skill(problem, values[:, None]) for values in problem.target.T])
     if problem.still():
         rho[:] = np.nan
     dims = np.arange(1, problem.E + 1)
     best = np.array([dims[np.nanargmax(one)] if np.isfinite(one).any() else 0 for one in rho])
-    return (
-        Dimensions(dims, rho, best, problem.names)
-        if problem.several
-        else Dimensions(dims, rho[0], int(best[0]))
-    )
+    found = (rho, best) if problem.several else (rho[0], int(best[0]))
+    return Dimensions(dims, *found, problem.names)
 
 
-def _skill(problem, target, observed):
+def _skill(problem, target):
     """Return rho of one target by E, shape (E_max,); launches are reused for the next series."""
     arrays = {"source": problem.masked, "target": target}
     if not (problem.same and problem.masked is problem.columns):
         arrays["points"] = problem.columns if problem.same else problem.point_columns
-    if observed is not None:
-        arrays["observed"] = observed
+    if not problem.same and problem.given is None:
+        arrays["observed"] = problem.point_columns[:, :1]
 
     def compute(*views):
         found = dict(zip(arrays, views))
