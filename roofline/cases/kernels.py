@@ -183,12 +183,17 @@ def summary(found, folder, kind):
 
 # known causes in the code
 REASONS = {
-    "daxpy_atomic scatter fem nodal_sum": "an atomic a lane",
+    "daxpy_atomic scatter": "an atomic a lane",
+    "fem": "atomics one after the other, between which C++ sums",
+    "nodal_sum": "not known: instructions as in C++",
     "gemm": "an index per element, where C goes by rows",
     "mat_mat_shared": "sums in scratch, not in registers",
     "nbody nbody_tiled": "rsqrt is rounded correctly",
     "spmv": "a team is a block",
-    "life": "a branch for each remainder, addresses of 64 bits",
+    "life heat_3d vol3d": "addresses of 64 bits",
+    "softmax": "a row is written, read and written again",
+    "mvt": "few threads, latency of memory",
+    "pi_reduce": "its launch",
     "pagerank": "gathers and a division in packs",
 }
 
