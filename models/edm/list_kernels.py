@@ -286,6 +286,12 @@ def weigh_neighbours(
 
 
 @pk.function
+def four_of(values, at):
+    """Return four values in succession; a slice would be clipped at run time."""
+    return values[at], values[at + 1], values[at + 2], values[at + 3]
+
+
+@pk.function
 def predict_some(abreast, at_once, q, number, end, lists, target, p):
     """Store the predictions (3) of the points from `number` on, before `end`, and of the targets q, q +
     APART, ..., in p, shape (at_once, abreast).
@@ -299,7 +305,7 @@ def predict_some(abreast, at_once, q, number, end, lists, target, p):
     for m in range(0, length, 4):
         for j in range(pk.static(at_once)):
             at = pk.int64(min(number + j, end - 1)) * length + m
-            w, r = weights[at:], rows[at:]
+            w, r = four_of(weights, at), four_of(rows, at)
             for i in range(pk.static(abreast)):
                 c = q + i * APART
                 p[j, i] += (w[0] * target[r[0], c] + w[1] * target[r[1], c]) + (
@@ -360,7 +366,8 @@ def look_up(
         if still_open[b, which[4]] == 0:
             return
     first, last = which[1], which[1] + which[2]
-    begin, end = n_block * BLOCK, min(n_block * BLOCK + BLOCK, n_points)
+    begin = n_block * BLOCK
+    end = min(begin + BLOCK, n_points)
     own_lists, own_sums = list_at(lists, b, which[0]), sums[b, n_block]
     predicted = team.scratch((BLOCK + at_once if wide else 1, abreast * APART), target.dtype)
     p = pk.local((at_once, abreast), target.dtype)
