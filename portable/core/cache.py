@@ -137,10 +137,7 @@ def get(name, counts=True):
     content, at = None, _file_place(name)
     if at is not None:
         path, where = at
-        with (
-            contextlib.suppress(OSError),
-            open(os.open(path, _READ, **where), "rb") as file,
-        ):
+        with contextlib.suppress(OSError), open(os.open(path, _READ, **where), "rb") as file:
             if _is_own(os.fstat(file.fileno())):
                 content = file.read()
                 os.utime(file.fileno())  # the file that was used last is removed last

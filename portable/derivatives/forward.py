@@ -18,17 +18,7 @@ import os
 import warnings
 
 from ..core.compiler.reading.build import MOST_OPERATIONS
-from ..core.compiler.reading.tree import (
-    Call,
-    If,
-    Leave,
-    Loop,
-    Operation,
-    Rejoin,
-    Set,
-    Variable,
-    View,
-)
+from ..core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
 from ..core.language import types as t
 from ..core.language import words
 from ..core.language.kernel import Function, from_text

@@ -132,8 +132,7 @@ class Target:
 
     def conflict(self, o, root):
         self.walk.fail(
-            o,
-            f"'{root.label}' is read and written at different indices; read one array and write another",
+            o, f"'{root.label}' is read and written at different indices; read one array and write another"
         )
 
     def store(self, reverse, o, root, indices, value, env):

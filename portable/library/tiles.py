@@ -10,7 +10,7 @@ from ..core.language.types import Known, Record
 from .texts import product
 
 # fields of a tile, and dtypes of products
-_TILE = "rows", "columns", "down", "right", "height", "width", "rows_at_once", "packs_at_once"
+_TILE = "rows columns down right height width rows_at_once packs_at_once".split()
 _FACTORS = "float32", "float64"
 _MOST = 1 << 16  # elements of a tile: those of a thread's teams lie on its stack
 _UNROLLED = 64  # elements per member up to which loops are unrolled on all machines
@@ -24,7 +24,7 @@ def _tile(build, node):
     (m, *n), dtype = static_shape(build, node.args[0], "tile"), dtype_of(build, node.args[1])
     if len(n) != 1 or dtype not in _FACTORS:
         build.fail(node, "tile takes two extents, and float32 or float64")
-    share, numbers = _cut(team, m, *n)
+    share, numbers = _cut(team, dtype, m, *n)
     if m * n[0] > _MOST:
         build.fail(node, f"a tile has at most {_MOST:,} elements, got {m * n[0]:,}")
     tile = Record(map(build.const, numbers), _TILE)
@@ -33,10 +33,11 @@ def _tile(build, node):
     return view
 
 
-def _cut(team, m, n):
-    """Return the number of a tile's elements that are a member's, and the error message of `product` for
-    the rest."""
+def _cut(team, dtype, m, n):
+    """Return the number of a tile's elements that are a member's, and the numbers of _TILE."""
     height, width = (16, team.size // 4) if team.warps else (1, team.size)
+    if team.warps and dtype == "float32" and not n % (2 * width):
+        height, width = 8, 2 * width
     down, right = -(-m // height), -(-n // width)
     blocks = _divisor(down, 8 if team.registers > 16 else 4), _divisor(right, 3)
     return height * width // team.size * down * right, (
@@ -73,7 +74,7 @@ def _product(build, node):
     def refuse(why):
         build.fail(node, f"`{ast.unparse(node)}`: {why}")
 
-    _check_product(build, refuse, c, a, b)
+    _check_product(refuse, c, a, b)
     _check_shapes(refuse, c, a, b)
     check_writable(build, c, node)
     if not c.tile:
@@ -85,7 +86,7 @@ def _product(build, node):
     return Known(None)
 
 
-def _check_product(build, refuse, c, a, b):
+def _check_product(refuse, c, a, b):
     """Refuse arguments that are not views of one dtype, and a result that is also an input."""
     for v in (c, a, b):
         if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
@@ -101,9 +102,9 @@ def _check_shapes(refuse, c, a, b):
     shape = [v.const for v in c.tile[:2]] or c.shape
     if not all(isinstance(n, int) for n in shape):
         refuse("the shape of a sum must be known at compile time; take a team.tile")
-    for pair in zip((*shape, a.shape[1]), (a.shape[0], b.shape[1], b.shape[0])):
-        if all(isinstance(n, int) for n in pair) and pair[0] != pair[1]:
-            refuse(f"shapes do not fit, {pair[0]} and {pair[1]}")
+    for m, n in zip((*shape, a.shape[1]), (a.shape[0], b.shape[1], b.shape[0])):
+        if type(m) is type(n) is int and m != n:
+            refuse(f"shapes do not fit, {m} and {n}")
 
 
 def _root(view):

@@ -32,15 +32,7 @@ from ...errors import (
 )
 from ..language.frontend import by_users_names, is_own, only_added, writes
 from ..language.kernel import Function, Kernel
-from ..places.policy import (
-    KINDS,
-    WITH_PREFIXES,
-    MDRangePolicy,
-    RangePolicy,
-    as_policy,
-    kind_of,
-    n_indices,
-)
+from ..places.policy import KINDS, WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.host_arrays import describe_lent
 from ..arrays.scatter import ScatterView

@@ -2,16 +2,7 @@
 and
 approximations."""
 
-from ...core.texts.elementary import (
-    at_least,
-    clamp,
-    fields,
-    from_bits,
-    horner,
-    power,
-    reduce_exp,
-    series,
-)
+from ...core.texts.elementary import at_least, clamp, fields, from_bits, horner, power, reduce_exp, series
 from ...core.language.words import bits, fma, from_bits64, minimum, near_rsqrt, sqrt, uint64, where
 from .tables import T
 

@@ -16,17 +16,7 @@ from ...core.texts.elementary import (
     series,
     split,
 )
-from ...core.language.words import (
-    bits,
-    copysign,
-    fma,
-    isinf,
-    isnan,
-    rint,
-    sqrt,
-    trunc,
-    where,
-)
+from ...core.language.words import bits, copysign, fma, isinf, isnan, rint, sqrt, trunc, where
 from .tables import T
 
 

@@ -1,13 +1,6 @@
 """The error function and its relatives as kernel source, by the rules and with the tools of elementary.py."""
 
-from ...core.texts.elementary import (
-    at_most,
-    clamp,
-    horner,
-    power,
-    product,
-    reduce_exp,
-)
+from ...core.texts.elementary import at_most, clamp, horner, power, product, reduce_exp
 from ...core.language.words import copysign, fma, where
 from .approximate import exp_nonpositive_of
 from .c99 import horner_parts

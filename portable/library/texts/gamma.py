@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from ...core.language.annotations import Number
-from ...core.texts.elementary import (
-    INF,
-    NAN,
-    exp2_sum,
-    horner,
-    log_parts_of,
-    precise_log2,
-    product,
-    split,
-)
+from ...core.texts.elementary import INF, NAN, exp2_sum, horner, log_parts_of, precise_log2, product, split
 from .c99 import horner_parts, quotient
 from .counts import _log_poisson
 from .tables import T

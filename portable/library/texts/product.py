@@ -1,10 +1,10 @@
 """c[i, j] = fma(a[i, k], b[k, j], c[i, j]) in ascending k, for a tile c that is divided among a team's
 members.
 
-A tile is cut in atoms: on a GPU 16 x 8, of which a warp holds one as the tensor cores do; elsewhere a row of
-lanes. A warp's part is `down` x `right` atoms, its neighbour's lies at the right of it; `height` and `width`
-are the whole. `own` are a member's elements, atom after atom. b is given turned: k is the last index of both
-factors.
+A tile is cut in atoms: on a GPU 16 x 8, of which a warp holds one as the tensor cores do, or 8 x 16, of which
+a thread holds four neighbours; elsewhere a row of lanes. A warp's part is `down` x `right` atoms, its
+neighbour's lies at the right of it; `height` and `width` are the whole. `own` are a member's elements, atom
+after atom. b is given turned: k is the last index of both factors.
 """
 
 from ...core.language.kernel import function, kernel
@@ -16,9 +16,9 @@ FILES.append(__file__)
 @function
 def place_of_warps(team, tile, e):
     """Row and column of a member's element e."""
-    warp, lane, atom = team.rank // 32, team.rank % 32, e // 4
-    column = (warp * tile.right + atom % tile.right) * 8 + lane % 4 * 2 + e % 2
-    return atom // tile.right * 16 + lane // 4 + e % 4 // 2 * 8, column
+    atom, near = e // 4, 32 * tile.down // tile.height
+    column = (team.rank // 32 * tile.right + atom % tile.right) * 4 + team.rank % 4
+    return (atom // tile.right * 4 + e % 4) // near * 8 + team.rank % 32 // 4, column * near + e % near
 
 
 @function
@@ -34,11 +34,18 @@ def element_at(x, i, most, k):
 
 @function
 def warps(team, own, a, b):
+    """Four k at a time, so that a load takes four neighbours of a row."""
     k = 0
     while k < a.shape[1]:
         for e, i, j in team.elements(own):
-            own[e] = fma(element_at(a, i, own.tile.height, k), element_at(b, j, own.tile.width, k), own[e])
-        k += 1
+            for u in range(static(4)):
+                if k + u < a.shape[1]:
+                    own[e] = fma(
+                        element_at(a, i, own.tile.height, k + u),
+                        element_at(b, j, own.tile.width, k + u),
+                        own[e],
+                    )
+        k += 4
 
 
 @function
@@ -49,13 +56,14 @@ def tensor(team, own, a, b):
     for k in range(0, a.shape[1], 4):
         for e, i, j in team.elements(own):
             if e % 4 == 0:
-                x, y = (
+                own[e], own[e + 1], own[e + 2], own[e + 3] = team.mma(
+                    own[e],
+                    own[e + 1],
+                    own[e + 2],
+                    own[e + 3],
                     padded(a, i, own.tile.height, k, t, -0.0),
                     padded(a, i + 8, own.tile.height, k, t, -0.0),
-                )
-                z = padded(b, j + column, own.tile.width, k, t, 0.0)
-                own[e], own[e + 1], own[e + 2], own[e + 3] = team.mma(
-                    own[e], own[e + 1], own[e + 2], own[e + 3], x, y, z
+                    padded(b, j + column, own.tile.width, k, t, 0.0),
                 )
 
 
@@ -75,17 +83,18 @@ def padded(x, i, most, k, t, zero):
 @function
 def lanes(team, own, a, b):
     """Multiply by blocks of rows and packs, which are kept in registers."""
-    rows, packs = own.tile.rows_at_once, own.tile.packs_at_once
-    total, across = local((rows, packs), own.dtype), own.tile.right // packs
-    for block in range(own.tile.down // rows * across):
+    tile = own.tile
+    rows, packs = tile.rows_at_once, tile.packs_at_once
+    total, across = local((rows, packs), own.dtype), tile.right // packs
+    for block in range(tile.down // rows * across):
         i, j = block // across * rows, block % across * packs
         for r in range(static(rows)):
             for p in range(static(packs)):
-                total[r, p] = own[(i + r) * own.tile.right + j + p]
-        add_block(team, own.tile, a, b, i, j * team.size + team.rank, total)
+                total[r, p] = own[(i + r) * tile.right + j + p]
+        add_block(team, tile, a, b, i, j * team.size + team.rank, total)
         for r in range(static(rows)):
             for p in range(static(packs)):
-                own[(i + r) * own.tile.right + j + p] = total[r, p]
+                own[(i + r) * tile.right + j + p] = total[r, p]
 
 
 @function
@@ -93,8 +102,11 @@ def add_block(team, tile, a, b, i, j, total):
     for k in range(a.shape[1]):
         for r in range(static(total.shape[0])):
             for p in range(static(total.shape[1])):
-                x, y = element_at(a, i + r, tile.height, k), element_at(b, j + p * team.size, tile.width, k)
-                total[r, p] = fma(x, y, total[r, p])
+                total[r, p] = fma(
+                    element_at(a, i + r, tile.height, k),
+                    element_at(b, j + p * team.size, tile.width, k),
+                    total[r, p],
+                )
 
 
 # ---- whole tiles

@@ -15,11 +15,7 @@ from .counting import SPECIAL
 
 _TERMINATORS = "ret", "br", "switch", "unreachable"
 # of calls that fill or copy memory: the operations on each byte
-_BYTES = {
-    "llvm.memset": ("store",),
-    "llvm.memcpy": ("load", "store"),
-    "llvm.memmove": ("load", "store"),
-}
+_BYTES = {"llvm.memset": ("store",), "llvm.memcpy": ("load", "store"), "llvm.memmove": ("load", "store")}
 _NO_WORK = "llvm.lifetime", "llvm.assume", "llvm.dbg", "llvm.experimental"
 _COSTLESS = (
     "phi",

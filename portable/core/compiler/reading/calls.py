@@ -65,10 +65,7 @@ def read_call(build, node):
     else:
         callee = build.expr(node.func)
     if not isinstance(callee, Known):
-        build.refuse(
-            node,
-            f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called",
-        )
+        build.refuse(node, f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called")
     return made_record(build, callee.value, node) or call_known(build, callee.value, node)
 
 
@@ -116,8 +113,7 @@ def call_known(build, fn, node):
         inlined = text_of(fn)
     if node.keywords and inlined is None:
         build.refuse(
-            node,
-            f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function",
+            node, f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function"
         )
     if word and inlined is None:
         return read_word(build, node, *word.reads)
@@ -193,8 +189,7 @@ def arguments_of(build, text, node):
         optional = len(text.defaults)
         wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
         build.fail(
-            node,
-            f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given",
+            node, f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given"
         )
     return [values[name] for name in params]
 
@@ -386,10 +381,7 @@ def dtype_of(build, node):
         name = {"float": "float64"}.get(name, name)
         if name in STORED:
             return name
-    build.fail(
-        node,
-        f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(STORED)})",
-    )
+    build.fail(node, f"`{ast.unparse(node)}` is not a dtype that kernels have ({', '.join(STORED)})")
 
 
 WORDS = {

@@ -76,8 +76,7 @@ def repeated_product(base, n, times):
 def complex_compared(build, op, a, b, node):
     if op not in ("==", "!="):
         build.refuse(
-            node,
-            f"`{ast.unparse(node)}`: complex numbers have no order; compare their parts, or abs(...)",
+            node, f"`{ast.unparse(node)}`: complex numbers have no order; compare their parts, or abs(...)"
         )
     same = (build.compared(op, x, y) for x, y in zip(build.parts(a), build.parts(b)))
     return build.binary("&" if op == "==" else "|", *same)

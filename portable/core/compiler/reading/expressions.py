@@ -58,8 +58,7 @@ def read_constant(build, node):
     if isinstance(node.value, (bool, int, float, complex)):
         return build.python_value(node.value, node)
     build.refuse(
-        node,
-        f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels",
+        node, f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels"
     )
 
 
@@ -178,8 +177,7 @@ def constant_power(build, base, exponent, node):
     if int(a).bit_length() * n > 128:
         build.fail(node, f"`{ast.unparse(node)}` is beyond every integer type")
     return build.strong_const(
-        converted(a**n, dtype) if not is_weak(dtype) else int(a**n),
-        "int" if dtype == "bool" else dtype,
+        converted(a**n, dtype) if not is_weak(dtype) else int(a**n), "int" if dtype == "bool" else dtype
     )
 
 
@@ -338,12 +336,7 @@ def table_item(build, items, index, node):
             f"`{ast.unparse(node)}`: a tuple that is indexed by a variable holds numbers, or tuples of as"
             " many; `for v in t`, or an index of range(pk.static(len(t))), takes any",
         )
-    build.check_when_typed(
-        lambda: not is_float(index.dtype),
-        node,
-        _NO_INDEX,
-        getattr(node, "slice", node),
-    )
+    build.check_when_typed(lambda: not is_float(index.dtype), node, _NO_INDEX, getattr(node, "slice", node))
     base = node.value if isinstance(node, ast.Subscript) else node
     if isinstance(items, Vector) or any(v.const is None for v in sum(numbers, [])):
         return build.chosen(items, index)
@@ -383,8 +376,7 @@ def _constant(build, part, node):
 def view_of(build, base, node):
     if not isinstance(base, View):
         build.fail(
-            node,
-            f"`{ast.unparse(node.value)}` is {describe(base)}; only views and tuples are indexed",
+            node, f"`{ast.unparse(node.value)}` is {describe(base)}; only views and tuples are indexed"
         )
     if base.scatter:
         build.fail(
@@ -399,8 +391,7 @@ def indices_of(build, view, node):
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     if len(parts) > len(view.shape):
         build.fail(
-            node,
-            f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given",
+            node, f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given"
         )
     items = []
     for k, part in enumerate(parts):
@@ -428,8 +419,7 @@ def as_index(build, v, view, extent, part, node):
     build.check_when_typed(lambda: not is_float(v.dtype), node, _NO_INDEX, part)
     if v.const is not None and (v.const < 0 or isinstance(extent, int) and v.const >= extent):
         build.fail(
-            node,
-            f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one",
+            node, f"index {v.const} is outside '{view.label}'; kernels count from 0 to the extent less one"
         )
     return v
 

@@ -60,10 +60,7 @@ class Operations:
     def strong_const(number, dtype):
         """Return a Python number as a constant of `dtype`; it wraps unless the dtype is weak."""
         return Operation(
-            "const",
-            dtype=dtype,
-            kind=UNIFORM,
-            const=number if is_weak(dtype) else converted(number, dtype),
+            "const", dtype=dtype, kind=UNIFORM, const=number if is_weak(dtype) else converted(number, dtype)
         )
 
     def extent(self, n):

@@ -247,9 +247,7 @@ def range_items(build, node):
         build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
     ends = (stop, start) if step > 0 else (start, stop)
     n = build.binary(
-        "//",
-        build.binary("+", build.binary("-", *ends), build.const(abs(step) - 1)),
-        build.const(abs(step)),
+        "//", build.binary("+", build.binary("-", *ends), build.const(abs(step) - 1)), build.const(abs(step))
     )
     return (
         build.extreme(">", n, build.const(0), False),

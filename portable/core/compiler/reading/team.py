@@ -157,8 +157,7 @@ def _state(build, reducer, value, node):
         value, index = value
     if isinstance(value, Complex) and reducer is not Sum and not lifts_complex(reducer):
         build.fail(
-            node,
-            f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves",
+            node, f"{reducer!r} takes no complex number; give it the parts z.real and z.imag by themselves"
         )
     state = lifted(build, reducer, value, index)
     if len(state) != reducer.n_words and not (reducer is Sum and isinstance(value, Complex)):

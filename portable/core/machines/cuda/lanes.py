@@ -195,11 +195,7 @@ class CudaTeam(Members):
     def rank(self, ops):
         # the mask states the possible bits of a rank, from which LLVM derives the common part of neighbouring
         # indices
-        return Value(
-            "int",
-            VARYING,
-            ops.b.and_(thread(ops), I64((1 << (self.n - 1).bit_length()) - 1)),
-        )
+        return Value("int", VARYING, ops.b.and_(thread(ops), I64((1 << (self.n - 1).bit_length()) - 1)))
 
     def barrier(self, ops):
         barrier(ops) if self.n > WARP else barrier_of_warp(ops)
