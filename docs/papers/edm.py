@@ -135,7 +135,7 @@ class Paper(page.Study):
         )
         self.page.table(f"Seconds, {self.size.n_steps:,} steps, k = E + 1", names, rows)
         self._draw_split(rows)
-        self.page.say(
+        self.page.add_paragraph(
             "Both find the same neighbours"
             + self._agree("neighbours")
             + ". Algorithm 1 writes all n x n distances",
@@ -198,7 +198,7 @@ class Paper(page.Study):
         )
         self.page.table(f"Seconds at E = {middle}, by the number of targets", ("targets", *names), over_n)
         self._draw_lookups(over_e, over_n)
-        self.page.say(
+        self.page.add_paragraph(
             f"Up to {most:,} targets here. edm.look_up also adds up the sums of Pearson's correlation, "
             f"which Algorithm 3",
             "as the paper times it leaves out. Algorithm 3 stages a target in scratch, ours reads 32 or "
@@ -291,7 +291,7 @@ class Paper(page.Study):
         notes = {name: "measured whole" if found[name][2] == 1.0 else "extrapolated" for name in TABLE_1}
         rows = [Compared(name, TABLE_1[name][column], found[name][-1], "s", notes[name]) for name in TABLE_1]
         self.page.compare(f"All pairs, beside kEDM on {where}", rows)
-        self.page.say(
+        self.page.add_paragraph(
             "The time of all pairs is n_series (a + b n_series): b is the time of lookups and correlations, "
             "and a",
             "of all else, neighbours of a library for all E above all. The printed CPUs have 128 cores.",
@@ -332,7 +332,7 @@ class Paper(page.Study):
 
     def figure_6(self):
         if not self.points:
-            self.page.say("Run together with figure-2 and figure-4, whose launches are counted.")
+            self.page.add_paragraph("Run together with figure-2 and figure-4, whose launches are counted.")
             return
         from portable import roofline
 
@@ -349,7 +349,7 @@ class Paper(page.Study):
         names += [f"bytes from {name}" for name in levels] + [f"flop / byte from {name}" for name in levels]
         self.page.table("Counted operations, and bytes that each memory level delivers", names, rows)
         self._draw_roofline(ceilings)
-        self.page.say(
+        self.page.add_paragraph(
             "Of the nearest level the bytes are the loads and stores that the compiler left (on a GPU its "
             "scratch stands for it); of those behind it what caches of the level before would fetch and "
             "write back, by a sample of the launch's accesses: a model, without sets and "

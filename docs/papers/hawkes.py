@@ -146,7 +146,7 @@ class Paper(Speed):
     # ---- Figure 2
     def figure_2(self):
         if not self.real:
-            self.page.say(
+            self.page.add_paragraph(
                 "The gunfire files are not here (--data FOLDER): events are simulated with the printed "
                 "means as truth."
             )
@@ -166,7 +166,7 @@ class Paper(Speed):
         caption = f"4 chains of {self.size.n_draws:,} draws of Algorithm 1, steps a draw: {self.thin}"
         self.page.table(caption, names, [row for name in self.posteriors for row in self._rows(name)])
         self._overlay()
-        self.page.say(
+        self.page.add_paragraph(
             "Printed intervals are of highest density (CODA). Printed effective sample sizes are above "
             "1,700 of 4 x 9,000",
             "steps; 'attainable' is what Algorithm 1 can give of so many steps where the posterior is "
@@ -313,7 +313,7 @@ class Paper(Speed):
             ("event", "mean", "sd"),
             [(e, m, s) for e, (m, s) in zip(events, self.spread)],
         )
-        self.page.say(
+        self.page.add_paragraph(
             "Printed: probabilities near 0 and 1 vary less, those near 0.5 most. Which seven events the "
             "paper shows it",
             "does not say; here they are those whose means are nearest to 0.05, 0.2, 0.35, 0.5, 0.65, 0.8, "
@@ -323,7 +323,9 @@ class Paper(Speed):
     # ---- the thinning study
     def thinning(self):
         if not self.real or not self.size.thinned:
-            self.page.say("Not run: wants the gunfire files (--data FOLDER), and a size above the smallest.")
+            self.page.add_paragraph(
+                "Not run: wants the gunfire files (--data FOLDER), and a size above the smallest."
+            )
             return
         events = self.data_set("full")
         found = {share: self._thinned(*events, share) for share in self.size.thinned}
@@ -340,7 +342,7 @@ class Paper(Speed):
             rows,
         )
         self.page.compare("Beside what is printed", compared)
-        self.page.say(
+        self.page.add_paragraph(
             "The claim stands: removing a twelfth of the events multiplies the spatial length by four and "
             "the delay by",
             "fifty; larger shares, by which the paper says no more than that the lengths grow, remove near "

@@ -43,7 +43,7 @@ class Speed(page.Study):
         self.page.table(caption, ("", "seconds", f"speed beside {first}"), rows)
         caption = f"Beside the printed times of {N_TIMED:,} events, ours by the square of N"
         self.page.compare(caption, self._beside(seconds, n))
-        self.page.say(
+        self.page.add_paragraph(
             "Algorithm 2 is one text, compiled for so many events at a time (@pk.kernel(packed=n)), a lane",
             "each; 16 lanes of float64 take two registers of AVX-512. Ours holds 8 lanes of float64 or 16 of",
             "float32. The printed likelihood meets all n x n pairs; ours meets each pair once. The paper's",
@@ -101,7 +101,7 @@ class Speed(page.Study):
         axes.legend()
         self.page.draw(figure, "Seconds of one log-likelihood over the number of events, all pairs, float64.")
         if not self.on_gpu:
-            self.page.say("GPU: not run here (--space cuda).")
+            self.page.add_paragraph("GPU: not run here (--space cuda).")
 
 
 def _events(n, seed):

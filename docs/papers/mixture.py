@@ -81,7 +81,7 @@ class Paper(page.Study):
         )
         caption = f"{size.n:,} points, {P} coordinates, {size.k} components; operations without exponentials"
         self.page.table(caption, names, rows)
-        self.page.say(
+        self.page.add_paragraph(
             "The padded blocks are the appendix's kernel: docs/examples/papers/mv_normal_pdf.py. They store "
             "n x k",
             "densities, which have to be read again; ours adds the logarithms of a tile of points up while "
@@ -125,7 +125,7 @@ class Paper(page.Study):
         components = Components(np.log(np.full(k, 1.0 / k)), means, np.tile(np.eye(P), (k, 1, 1)))
         took.append(page.seconds(lambda: points.sweep(components), self.size.repeats, self.space))
         self._table_of_sigmas(took, n, k)
-        self.page.say(
+        self.page.add_paragraph(
             "docs/roofline-worked.md goes from the first of these to the last, with their roofs. The sweep "
             "also",
             "makes what the others are given: the responsibilities. Shares of the machine's peak: python -m "
@@ -170,7 +170,7 @@ class Paper(page.Study):
         names = "covariances", "iteration, s", "of that new parameters, s", "share", "made"
         caption = f"One EM iteration, {n:,} points, {P} coordinates, {k} components, float64"
         self.page.table(caption, names, rows, words=(4,))
-        self.page.say(
+        self.page.add_paragraph(
             "New parameters of tied, diagonal and spherical covariances are made by NumPy from k (p + 2) to",
             "k (p + 1) p / 2 sums: that share is what kernels of their own could save at most.",
         )

@@ -143,7 +143,7 @@ class Paper(page.Study):
         self._table_of_bias(names, y)
         names = "", "N", "float32 prefix sums", "ours", "ours / theirs"
         self.page.table(f"The claim: |bias|^2 / MSE at the largest N, y = {y:g}", names, self.claims(y))
-        self.page.say(
+        self.page.add_paragraph(
             "Multinomial, stratified and systematic resampling by prefix sums in single precision gain a "
             "bias from",
             "about 2^19 particles on, because sums and N W / W_N + u keep 24 bits. Metropolis and rejection "
@@ -192,7 +192,7 @@ class Paper(page.Study):
             rows.append((f"C = {c}", math.ceil(steps / c), *found))
         heads = ("", "steps", "bias share x K", "|bias|^2 / MSE", "MSE / N", "seconds")
         self.page.table(f"N = {n:,}, y = 4", heads, rows)
-        self.page.say(
+        self.page.add_paragraph(
             "Printed: the bias matches that of the multinomial resampler for C = 1 and increases noticeably "
             "for",
             "C >= 2, MSE increases slightly, time falls about linearly with C.",
@@ -217,7 +217,7 @@ class Paper(page.Study):
         names = (*self.size.schemes, *PEERS)
         figure = figures.lines(self._whole_ys(), "mse", names=names)
         self.page.draw(figure, "MSE / N of our schemes and of float32 prefix sums.", sampled=True)
-        self.page.say(
+        self.page.add_paragraph(
             "Printed: the stratified resampler has less error than the multinomial one, the systematic one "
             "mostly",
             "less again; rejection goes from the stratified end towards the multinomial one as y grows, "
@@ -250,7 +250,7 @@ class Paper(page.Study):
         rows = [(name, *(self._time(name, 1 << n, y) for y in self.size.ys)) for name in self.size.schemes]
         rows += [(name, *(times[1 << n] for _ in self.size.ys)) for name, times in extra]
         self.page.table(f"Seconds at N = 2^{n}", ("", *(f"y = {y:g}" for y in self.size.ys)), rows)
-        self.page.say(
+        self.page.add_paragraph(
             "Printed, as curves without numbers: multinomial, stratified and systematic do not depend on y,",
             "Metropolis and rejection do. A GPU's times:",
             "not run here." if kind_of(self.space) == "cpu" else "the above.",
@@ -273,7 +273,7 @@ class Paper(page.Study):
                 caption = f"The fastest, {kind}, of {len(best)} cells: {', '.join(counts)}."
                 self.page.draw(figures.matrix(best, kind), caption)
         if len({cell["kind"] for cell in cells}) == 1:
-            self.page.say(
+            self.page.add_paragraph(
                 "The other machine: not run here. A study.json of it (`python -m portable.models.resampling "
                 "experiment`) joins by",
                 "--beside. Printed: the GPU is not worth while below 2^10 particles, systematic is a good "
@@ -304,7 +304,7 @@ class Paper(page.Study):
         self.page.table("Sets x vectors of Figure 3, y = 4", heads, rows)
         design = self.size.design
         left_out = f"Cells that would cost more than {design.limit:,.0f} even so are left out."
-        self.page.say(
+        self.page.add_paragraph(
             f"As printed: {_PRINTED_SETS} x {_PRINTED_K}, of which each cell says its share. Here at most "
             f"{design.n_sets} x {design.n_runs}; where a cell would cost more",
             f"than {design.most:,} particles (eight steps of a chain, or proposals, cost as much as one "

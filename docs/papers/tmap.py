@@ -147,7 +147,7 @@ class Paper(page.Study):
             "log-likelihood",
             self._comparable(),
         )
-        self.page.say(
+        self.page.add_paragraph(
             "The printed runs were timed on an Intel Core 2 of 2.1 GHz and a GeForce GTX 560 Ti, so the "
             "times compare",
             "machines more than programs. In single precision ours differs far less from double: "
@@ -212,7 +212,7 @@ class Paper(page.Study):
         right.legend(fontsize="small")
         self.page.draw(figure, f"{data}, {runs.n_gaps:,} gaps. Left: float64; right: the others less it.")
         if not any(space.startswith("cuda") for space, _ in times):
-            self.page.say("GPU: not run here (--space cuda).")
+            self.page.add_paragraph("GPU: not run here (--space cuda).")
 
     def general(self):
         """EM of unrestricted matrices of as many states against branches of orders 1, 2, 3, and both on new
@@ -278,7 +278,7 @@ class Paper(page.Study):
 
     def _say_of_ends(self):
         special, general = self.ends.values()
-        self.page.say(
+        self.page.add_paragraph(
             "The paper says, without numbers, that the special structure ends with the higher likelihood. "
             "Seen",
             f"here: on the runs that are fitted it ends {_than(special[0], general[0])}, on new runs of the "
@@ -329,7 +329,7 @@ class Paper(page.Study):
                 rows,
             )
         else:
-            self.page.say("Not run here: --data FOLDER that holds tmap/*.npz is wanted.")
+            self.page.add_paragraph("Not run here: --data FOLDER that holds tmap/*.npz is wanted.")
 
 
 def _row(name, log_likelihood, seconds, n_gaps, beside):

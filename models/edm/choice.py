@@ -89,7 +89,7 @@ def embedding_delay(
     A. M. Fraser, H. L. Swinney: Independent coordinates for strange attractors from mutual information.
     Physical Review A 33 (1986), 1134.
     """
-    x, part = _one(series, "series", segments)
+    x, part = _one_series(series, "series", segments)
     n_bins = check_count(n_bins, "n_bins", 2)
     max_lag = check_count(max_lag, "max_lag", 1, len(x) - 1)
     edges = np.nanquantile(x, np.arange(1, n_bins) / n_bins)
@@ -155,7 +155,7 @@ def false_neighbours(
     M. B. Kennel, R. Brown, H. D. I. Abarbanel: Determining embedding dimension for phase-space
     reconstruction. Physical Review A 45 (1992), 3403.
     """
-    x, part = _one(library, "library", segments)
+    x, part = _one_series(library, "library", segments)
     tau, limits = check_count(tau, "tau"), {"ratio": ratio, "size": size, "level": level}
     ratio, size, level = (check_number(value, name, above=0.0) for name, value in limits.items())
     keys = {"tau": tau, "k": 1, "Tp": tau, "exclusion_radius": exclusion_radius, "space": space}
@@ -175,7 +175,7 @@ def _false_share(x, part, E, ratio, most, keys):
     return false[known].mean() if known.any() else np.nan
 
 
-def _one(series, name, segments):
+def _one_series(series, name, segments):
     """Return one series as a vector, and the segment of each time, counted from 0; -1 outside all
     segments."""
     table, cut = timed(series, name, segments)

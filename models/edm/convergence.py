@@ -278,7 +278,7 @@ def ccm(
             MEMORY_BYTES,
         )
         pieces = [
-            Sets(np.zeros(n, int), _drawn(random, problem.valid, size, n))
+            Sets(np.zeros(n, int), _draw_libraries(random, problem.valid, size, n))
             for size in sizes.tolist()
             for n in (min(_TOGETHER, n_samples - begin) for begin in range(0, n_samples, _TOGETHER))
         ]
@@ -306,7 +306,7 @@ def ccm(
     return Convergence(sizes, *(found if problem.several else (v[0] for v in found)), problem.names)
 
 
-def _drawn(random, times, size, n):
+def _draw_libraries(random, times, size, n):
     """Draw n libraries of `size` times, all sets of times equally likely, shape (n, size)."""
     return np.stack([np.sort(random.choice(times, size, replace=False)) for _ in range(n)])
 

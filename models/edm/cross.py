@@ -282,7 +282,7 @@ class _Target:
         self._shape = len(rows), n_series
         if out is not None and out.exists() and not self._is_own(out):
             raise _exists(out)
-        done = [part["libraries"] for part in self._kept()]
+        done = [part["libraries"] for part in self._kept_marks()]
         self.missing = np.setdiff1d(rows, np.concatenate([rows[:0], *done]))
         if out is None:
             self.rho = np.empty(self._shape)
@@ -293,7 +293,7 @@ class _Target:
             mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # equal in all calls of the run
             self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
             self.rho = allocate_npy(self._beside, self._shape, np.float64)
-        for part in self._kept():
+        for part in self._kept_marks():
             self._fill(part["libraries"], part["rho"])
 
     def put(self, libraries, rho):
@@ -302,7 +302,7 @@ class _Target:
         self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
         self._fill(libraries, rho)
 
-    def _kept(self):
+    def _kept_marks(self):
         return (part for part in map(self._store.get, self._store.names("rows-")) if part is not None)
 
     def _places(self, libraries):
@@ -320,19 +320,21 @@ class _Target:
         """Store the mark that identifies the new file, before it gets its name."""
         if self._beside is not None:
             self.rho.flush()
-            made = {*self._made(), _look(self._beside), self._place(self._out)}
-            if made != set(self._made()):
+            made = {*self._file_marks(), _mark_of_file(self._beside), self._place(self._out)}
+            if made != set(self._file_marks()):
                 self._store.put("out", made=np.array(sorted(made)))
 
-    def _made(self):
+    def _file_marks(self):
         """Return the marks of this run's files, and their paths."""
         kept = self._store.get("out")
         return [] if kept is None else kept["made"].tolist()
 
     def _is_own(self, out):
         """Return True if a file is of this run, by its content, or by its path if it is empty."""
-        made = self._made() if out.is_file() else []
-        return bool(made) and (_look(out) in made or self._place(out) in made and _loaded(out) is None)
+        made = self._file_marks() if out.is_file() else []
+        return bool(made) and (
+            _mark_of_file(out) in made or self._place(out) in made and _loaded(out) is None
+        )
 
     def _place(self, out):
         return os.path.relpath(os.path.realpath(out), os.path.realpath(self._store.path))
@@ -342,7 +344,7 @@ class _Target:
         found = _loaded(out)
         if found is None or found.shape != self._shape or found.dtype != np.float64:
             return False
-        rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept())
+        rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept_marks())
         return all(
             np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows
         )
@@ -355,7 +357,7 @@ def _loaded(path):
     return None
 
 
-def _look(path):
+def _mark_of_file(path):
     """Return the mark of a file, which does not depend on its name: its length, and a digest of both ends."""
     with open(path, "rb", opener=ordinary) as file:
         found = hashlib.sha256(file.read(_ENDS))

@@ -313,7 +313,7 @@ def calibrate_noise(
         rejected = _means(one, -(-n_sets // _TOGETHER), shape, **how)["rejected"]
         what = f"{shape}: noise rejected at {ALPHA:.0%}"
         shares.append(Share(what, rejected, 0.035, 0.065, n_sets >= 1000))
-    one = functools.partial(_found, n_events, n_simulations)
+    one = functools.partial(_test_data_set, n_events, n_simulations)
     for name, share in _means(one, n_triggered, "with triggering", **how).items():
         truth = "triggering" if name == "found" else f"= {getattr(_TRIGGERED, name):g}"
         limits = (0.95, 1.0) if name == "found" else (0.85, 0.95)
@@ -403,7 +403,7 @@ def _rejects(test):
     return test.p_value <= ALPHA + 1e-12
 
 
-def _found(n_events, n_simulations, seed, space, k):
+def _test_data_set(n_events, n_simulations, seed, space, k):
     """Return, for data set k with triggering, True if the test rejects, and which intervals contain the
     true values."""
     shape = list(SHAPES)[k % len(SHAPES)]

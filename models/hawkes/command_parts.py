@@ -37,7 +37,7 @@ _STARTS = {
 _BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
 
 
-def own(
+def own_options(
     *,
     decay: str = "exponential",
     background: Literal["paper", "constant", "piecewise", "declustered"] = "declustered",
@@ -111,19 +111,19 @@ def add_events(one):
     """Add the options that define the events, the model, and the folder of results."""
     one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
     command.add(one, read_catalogue, "ids", "marks", "reference_mark", "end", "date_order")
-    command.add(one, own, "decay")
+    command.add(one, own_options, "decay")
     command.add(one, compose, "within_h", "distance", "growth")
-    command.add(one, own, "background")
+    command.add(one, own_options, "background")
     command.add(one, fit_background, "n_periods", "n_simulations")
     km, file = {"metavar": "KM"}, {"metavar": "FILE.geojson"}
-    command.add(one, own, box_km=_BOX, polygon=file, least_h=km, jitter=km)
+    command.add(one, own_options, box_km=_BOX, polygon=file, least_h=km, jitter=km)
     command.add(one, Likelihood, "repeats")
     one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
     command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat", "spread_h")
-    command.add(one, own, "tau_x", "tau_t", "sample_tau")
+    command.add(one, own_options, "tau_x", "tau_t", "sample_tau")
     end = {"help": "end of observation, hours after the first event (the last event)"}
     command.add(one, Likelihood, "dtype", "error_bound", "space", horizon_h=end)
-    command.add(one, own, "figures", out={"metavar": "FOLDER"})
+    command.add(one, own_options, "figures", out={"metavar": "FOLDER"})
 
 
 def add_sampling(one):
@@ -138,7 +138,7 @@ def add_sampling(one):
 
 def add_fit(one):
     add_events(one)
-    command.add(one, own, "method")
+    command.add(one, own_options, "method")
     add_sampling(one)
     add_cluster(one)
 
@@ -146,13 +146,13 @@ def add_fit(one):
 def add_probabilities(one):
     add_events(one)
     add_sampling(one)
-    command.add(one, own, "average", "params", "posterior")
+    command.add(one, own_options, "average", "params", "posterior")
 
 
 def add_judged(one):
     """Add the options of commands that evaluate an earlier fit."""
     add_events(one)
-    command.add(one, own, "params", "posterior")
+    command.add(one, own_options, "params", "posterior")
 
 
 def add_forecast(one):
@@ -164,23 +164,25 @@ def add_forecast(one):
 def add_mutual(one):
     one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
     command.add(one, read_catalogue, "time", "end", "time_unit", "date_order")
-    command.add(one, own, "type", rates=_BOX | {"metavar": "RATE"})
+    command.add(one, own_options, "type", rates=_BOX | {"metavar": "RATE"})
     command.add(one, fit_mutual, "fixed_rates")
     command.add(one, MutualFit.interval, "level")
     command.add(one, MutualLikelihood, "space")
     words = {"default": None, "metavar": "FILE.csv", "help": "who influences whom, as a table"}
-    command.add(one, own, out=words)
+    command.add(one, own_options, out=words)
 
 
 def add_simulate(one):
     command.add(
-        one, own, out={"required": True, "default": None, "metavar": "FILE.csv", "help": "the events"}
+        one, own_options, out={"required": True, "default": None, "metavar": "FILE.csv", "help": "the events"}
     )
     for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1)):
         one.add_argument(f"--{name}", type=float, default=default, help="default: %(default)s")
     asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}
     command.add(one, simulate, **{name: {"required": False, "default": n} for name, n in asked.items()})
-    command.add(one, own, box_km=_BOX | {"default": [0, 10, 0, 10], "help": "a pair for each dimension"})
+    command.add(
+        one, own_options, box_km=_BOX | {"default": [0, 10, 0, 10], "help": "a pair for each dimension"}
+    )
     command.add(one, simulate, "seed")
 
 
@@ -188,7 +190,7 @@ def add_calibrate(one):
     command.add(one, calibrate, "method")
     words = "coverage of 90 %% intervals with this background instead"
     one.add_argument("--background", choices=BACKGROUNDS, help=words)
-    command.add(one, own, "noise", "mutual", "quick")
+    command.add(one, own_options, "noise", "mutual", "quick")
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
     one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
     sets = {"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"}

@@ -81,7 +81,7 @@ def best_mu0(background, thetas, excited, share):
 
 
 def _compared(by):
-    return lambda self, other: by(float(self), self._with(other))
+    return lambda self, other: by(float(self), self._combined_with(other))
 
 
 class Criterion(float):
@@ -98,7 +98,7 @@ class Criterion(float):
     def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
         return float(self), self.of
 
-    def _with(self, other):
+    def _combined_with(self, other):
         if isinstance(other, Criterion) and other.of != self.of:
             raise InputError(
                 "AIC compares fits to the same events with the same background; these differ."
@@ -113,11 +113,11 @@ class Criterion(float):
         return Criterion(float(self) + float(other), self.of)
 
     def __sub__(self, other):
-        less = float(self) - self._with(other)
+        less = float(self) - self._combined_with(other)
         return less if isinstance(other, Criterion) else Criterion(less, self.of)
 
     def __rsub__(self, other):
-        return self._with(other) - float(self)
+        return self._combined_with(other) - float(self)
 
 
 def model_of(likelihood, params, free):

@@ -92,17 +92,17 @@ def score_forecast(
     number = float((ahead.counts >= n).mean()), float((ahead.counts <= n).mean())
     places = found = None
     if locations is not None and n:
-        there = _beside(locations, "locations", 2, times)[inside]
+        there = _add_values(locations, "locations", 2, times)[inside]
         places = _places(ahead.locations, there, check_count(n_cells, "n_cells", 2))
     if marks is not None:
         if ahead.marks is None:
             raise InputError("marks are given, but the forecast has none: fit a model with marks")
-        own = _beside(marks, "marks", 1, times)[inside]
+        own = _add_values(marks, "marks", 1, times)[inside]
         found = _marks(ahead.marks, own, check_number(mark_width, "mark_width", above=0.0))
     return ForecastScore(n, number, places, found)
 
 
-def _beside(values, name, n_dims, times):
+def _add_values(values, name, n_dims, times):
     values = check_numbers(values, name, n_dims)
     if len(values) != len(times):
         raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; expected one each")
@@ -175,7 +175,7 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
     """
     stats = need("scipy.stats", "stats", "the test of information gain")
     ours = check_numbers(ours, "ours", 1)
-    theirs = _beside(theirs, "theirs", 1, ours)
+    theirs = _add_values(theirs, "theirs", 1, ours)
     n = len(ours)
     if n < 3:
         raise InputError(f"ours has {n} events; expected at least 3 to compare models")

@@ -142,8 +142,10 @@ class PairSums:
 
     def _compare(self, params, windows):
         all_pairs = 0.5 * self.n_events**2
-        background = 0.0 if self._given or self._keep_background else 2.0 * self._within(windows.background_h)
-        in_time = self._within(windows.excitation_h)
+        background = (
+            0.0 if self._given or self._keep_background else 2.0 * self._pairs_within(windows.background_h)
+        )
+        in_time = self._pairs_within(windows.excitation_h)
         k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
         trigger = params.triggering
         cut = (
@@ -160,7 +162,7 @@ class PairSums:
         }
         return min(costs, key=costs.get)
 
-    def _within(self, reach_h):
+    def _pairs_within(self, reach_h):
         """Return the number of pairs of events at most `reach_h` hours apart."""
         if not math.isfinite(reach_h):
             return 0.5 * self.n_events**2
@@ -169,7 +171,7 @@ class PairSums:
     def fill(self, params, windows, method, n_mu, n_xi):
         """Compute the sums at `params`; those of the background only if the stored ones are not valid."""
         self.room_for(n_xi)
-        wanted, stale = _wanted(params, windows, n_mu), self.stale(params, windows, n_mu)
+        wanted, stale = _required_sums(params, windows, n_mu), self.stale(params, windows, n_mu)
         if stale:
             self._kept = None  # until the launches below have succeeded
         if stale and (method == "all_pairs" or not windows.missing):
@@ -187,7 +189,7 @@ class PairSums:
         """Return True if the stored sums of (1) are not valid for `params` and `windows`."""
         if self._given or not (self._keep_background and self._kept):
             return not self._given
-        return not covers(self._kept, _wanted(params, windows, n_mu))
+        return not covers(self._kept, _required_sums(params, windows, n_mu))
 
     def room_for(self, n_xi):
         """Allocate at least n_xi rows for the sums of (2)."""
@@ -201,7 +203,7 @@ class PairSums:
         if method != "cells":
             d = self.data(params.tau_x)
             launch(
-                *self._each(groups, kernels.background_sums),
+                *self._group_arguments(groups, kernels.background_sums),
                 d,
                 pk.static(n_mu),
                 windows.background_h,
@@ -225,7 +227,7 @@ class PairSums:
                 self.background,
             )
 
-    def _each(self, groups, *kernel):
+    def _group_arguments(self, groups, *kernel):
         """Return the first arguments of a launch for some groups of events, all by default. The last
         groups, which have most pairs when all earlier events count, come first, so that the
         multiprocessors of a GPU finish at about the same time."""
@@ -246,7 +248,7 @@ class PairSums:
         self._listed = False
         d = self.data(shortest_km(params))
         launch(
-            *self._each(groups, excitation_sums, params.triggering.pairs),
+            *self._group_arguments(groups, excitation_sums, params.triggering.pairs),
             d,
             pk.static(n_xi),
             windows.excitation_h,
@@ -407,7 +409,7 @@ def _background_km(params, windows):
     return params.tau_x * windows.background_sds
 
 
-def _wanted(params, windows, n_mu):
+def _required_sums(params, windows, n_mu):
     """Return the settings of the sums of (1): bandwidths, reaches in hours and km, and number of rows."""
     return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
 

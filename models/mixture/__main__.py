@@ -131,7 +131,7 @@ def _fit(options):
     panel, start = _panel(options, samples), time.perf_counter()
     figures.check_pairs(panel, options.pairs)
     space = options.space or (None if options.client else str(pk.default_space()))
-    asked = command.given(options, cytometry.fit) | {"panel": panel, "space": space}
+    asked = command.keyword_arguments(options, cytometry.fit) | {"panel": panel, "space": space}
     found = cytometry.fit(samples, options.n_components, **asked)
     seconds = time.perf_counter() - start
     _save(found, folder)
@@ -142,7 +142,7 @@ def _fit(options):
         figures.draw(folder, found, samples, labels, tallies, options.pairs)
     console = Console()
     console.print(_table(options, found, tallies))
-    console.print(_said(found, tallies), f"{seconds:.2f} s on {options.space or pk.default_space()}")
+    console.print(_describe_fit(found, tallies), f"{seconds:.2f} s on {options.space or pk.default_space()}")
 
 
 def _read(path, options):
@@ -175,13 +175,13 @@ def _save(found, folder):
 
 
 def _panel(options, samples):
-    asked = command.given(options, cytometry.Panel.of)
+    asked = command.keyword_arguments(options, cytometry.Panel.of)
     if options.compensation not in COMPENSATIONS:
         asked["compensation"] = cytometry.read_spillover(options.compensation)
     return cytometry.Panel.of(samples, **asked)
 
 
-def _said(found, labels):
+def _describe_fit(found, labels):
     n, left_out = np.sum([(own.n_cells, own.n_left_out) for own in labels], axis=0)
     ended = "converged" if found.model.converged_ else "stopped"
     return (
@@ -218,7 +218,7 @@ def _figures(options):
 def _checked(options, files):
     """Return the folder for results, which is writable and contains no input, and the formats of the label
     files, whose libraries are installed."""
-    kinds = dict.fromkeys(getattr(options, "labels", ["none"]) or [_usual(options.cells)])
+    kinds = dict.fromkeys(getattr(options, "labels", ["none"]) or [_default_options(options.cells)])
     kinds.pop("none", None)
     if any(name.endswith(".png") for name in files):
         need("matplotlib", "plot", "figures")
@@ -237,7 +237,7 @@ def _checked(options, files):
     return folder, kinds
 
 
-def _usual(paths):
+def _default_options(paths):
     return "fcs" if all(Path(path).suffix.lower() in (".fcs", ".lmd") for path in paths) else "csv"
 
 

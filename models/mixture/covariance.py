@@ -23,7 +23,7 @@ def shape(kind, k, p):
     return {"full": (k, p, p), "tied": (p, p), "diag": (k, p), "spherical": (k,)}[kind]
 
 
-def alike(kind, k, variances):
+def equal_covariances(kind, k, variances):
     """Return covariances of k components with the same variances, shape (p,)."""
     return {
         "full": np.tile(np.diag(variances), (k, 1, 1)),

@@ -282,7 +282,7 @@ class DirichletMixture(Fitted):
             return self.fit(X, y, sample_weight)
         self._check_parameters()
         X = self._check(X)
-        points = self._over(X, streamed=True, weights=check_sample_weight(sample_weight, len(X)))
+        points = self._blocks_of(X, streamed=True, weights=check_sample_weight(sample_weight, len(X)))
         self.lower_bound_, self._online, found = online.step(
             points, self.covariance, self._fitted(), self.prior_, self.reg_covar, self._online
         )
@@ -406,7 +406,7 @@ class DirichletMixture(Fitted):
         settings = vars(self.prior_) | vars(start) | sweeps | {"X": X if checkpoint is None else on_host(X)}
         settings |= {"centre": self._centre, "covariance": self.covariance}
         with bar(progress) as shown, connected(client) as client:
-            points = self._over(X, streamed=streamed, client=client)
+            points = self._blocks_of(X, streamed=streamed, client=client)
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
@@ -444,7 +444,7 @@ class DirichletMixture(Fitted):
             if prior is not None and prior.scale is None and self.prior_ is not None:
                 prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)
             return prior, Given(self.weights_, self.means_, self.covariances_, True)
-        weights, first = np.full(k, 1.0 / k), covariance.alike(kind, k, variances)
+        weights, first = np.full(k, 1.0 / k), covariance.equal_covariances(kind, k, variances)
         if self.weights_init is not None:
             weights = check_weights(self.weights_init, k, "weights_init")
         if self.covariances_init is not None:

@@ -272,7 +272,7 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        return self._over(self._check(X), kind=Patterns).completed(self._fitted())
+        return self._blocks_of(self._check(X), kind=Patterns).completed(self._fitted())
 
     def _fitted(self):
         return Components.of(self.covariance, self.weights_, self.means_, self.precisions_cholesky_)
@@ -349,10 +349,10 @@ class Fitted(Parameters, Saved):
         """Return the points of a call, which are used once and therefore read block by block."""
         X = self._check(X)
         if getattr(self, "missing", False):
-            return self._over(X, kind=Patterns)
-        return self._over(X, streamed=True, client=client, once=once)
+            return self._blocks_of(X, kind=Patterns)
+        return self._blocks_of(X, streamed=True, client=client, once=once)
 
-    def _over(self, X, k=None, kind=Points, **how):
+    def _blocks_of(self, X, k=None, kind=Points, **how):
         """Return Points, or Patterns, for k components, by default for as many as were fitted."""
         diagonal = covariance.is_diagonal(self.covariance)
         return kind(X, k or len(self.means_), self.space, self._centre, diagonal, **how)

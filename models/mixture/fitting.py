@@ -83,7 +83,7 @@ class Fit:
         self._first, self._variances, self._with_moves, self._log = first, variances, with_moves, log
         few = Few(rows, weights, self._k, random)
         how = {"streamed": streamed, "client": client, "rows": rows}
-        self.points = points = model._over(rows.X, self._k, weights=weights, **how)
+        self.points = points = model._blocks_of(rows.X, self._k, weights=weights, **how)
         self._few = points
         if not few.all:
             self._few = Points(

@@ -130,7 +130,7 @@ def fit(model, X, clone):
     model._centre, kind = clone._centre, model.covariance
     make = functools.partial(steps_of, model.prior_, model.reg_covar, kind)
     first = model.means_, model.covariances_
-    climb = Climb(model._over(X, kind=Patterns), make, kind, model.weights_, *first, steps=_Steps)
+    climb = Climb(model._blocks_of(X, kind=Patterns), make, kind, model.weights_, *first, steps=_Steps)
     climb.steps.place(*first, model.precisions_cholesky_)
     model.converged_ = climb.run(model.max_iter, model.tol)
     model._ended(climb)

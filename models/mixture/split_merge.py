@@ -80,7 +80,7 @@ class SplitMerge:
         members."""
         kind, p = self._kind, self._two.p
         means, shares = some_of(self._two.X, [first, second]).astype(np.float64), np.array([0.5, 0.5])
-        unit = covariance.for_each(kind, covariance.alike(kind, 2, np.ones(p)), 2, p)
+        unit = covariance.for_each(kind, covariance.equal_covariances(kind, 2, np.ones(p)), 2, p)
         same = Components(np.log(shares), np.tile(self._two.centre, (2, 1)), unit)
         _, *sums = self._two.sweep(same)
         one = pooled(kind, *centred(kind, *sums, same.means))

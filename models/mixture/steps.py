@@ -117,9 +117,9 @@ class FullSteps:
     def _prepare(self):
         pk.deep_copy(self._log_weights, self._model.log_weights())
         self._make_ready()
-        self._look()
+        self._check_collapse()
 
-    def _look(self):
+    def _check_collapse(self):
         """Read the findings of `prepare`; raise an error if a component has collapsed."""
         bad, penalties, away = self._found.to_numpy()
         self._penalty, self._farthest = penalties.sum(), away.max()
@@ -181,7 +181,7 @@ class FullSteps:
         self._model.weigh(added[:, 0].to_numpy())
         pk.deep_copy(self._log_weights, self._model.log_weights())
         graph.replay()
-        self._look()
+        self._check_collapse()
         if not self._farthest <= self._limit:  # sums about the centre would lose digits
             return self.sweep()
         return self._points.take(self, total, added)

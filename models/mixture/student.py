@@ -206,9 +206,9 @@ class TMixture(Fitted):
         means = self._first_means(self.n_components, p)
         # the logarithm of the volume of the box that contains all points
         volume = float(np.log(np.ptp(on_host(X), axis=0)).sum()) if self.noise else 0.0
-        points = self._over(X, self.n_components)
+        points = self._blocks_of(X, self.n_components)
         if means is None:
-            some = points if few.all else self._over(few.X, self.n_components)
+            some = points if few.all else self._blocks_of(few.X, self.n_components)
             first = self._best(few, some, variances, volume, random)
         else:
             first = self._first(means, variances, volume)
@@ -250,7 +250,7 @@ class TMixture(Fitted):
 
     def _first(self, means, variances, volume):
         k, p = means.shape
-        first = covariance.alike(self.covariance, k, variances * k ** (-2.0 / p))
+        first = covariance.equal_covariances(self.covariance, k, variances * k ** (-2.0 / p))
         dof = np.full(k, _FIRST_DOF) if isinstance(self.dof, str) else np.broadcast_to(self.dof, k) * 1.0
         noise = _log(_NOISE * self.noise) - volume
         return _State(np.full(k, (1.0 - _NOISE * self.noise) / k), means, first, dof, noise)
@@ -299,7 +299,7 @@ class TMixture(Fitted):
         return self._tails(state, "densities", "shares")
 
     def _points(self, X, client=None, once=False):
-        return _Asked(self._over(self._check(X)), self.noise)
+        return _Asked(self._blocks_of(self._check(X)), self.noise)
 
     def _n_parameters(self):
         return super()._n_parameters() + isinstance(self.dof, str) * self.n_components + bool(self.noise)

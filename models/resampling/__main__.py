@@ -47,7 +47,7 @@ def _command(commands, act, *names, **changes):
     """Add a command that calls a function, with options of its parameters."""
     one = commands.add_parser(act.__name__, help=act.__doc__.partition(".")[0])
     command.add(one, act, *names, **changes)
-    one.set_defaults(act=lambda options: act(**command.given(options, act)))
+    one.set_defaults(act=lambda options: act(**command.keyword_arguments(options, act)))
     return one
 
 
@@ -175,7 +175,7 @@ def experiment(
     if importlib.util.find_spec("matplotlib"):
         _show(known, out)
     else:
-        _say(known)
+        _print_cells(known)
         print(
             "figures need matplotlib, here or elsewhere: python -m"
             f" portable.models.resampling figures {printable(table)}"
@@ -198,10 +198,10 @@ def figures(*, studies: Sequence[str], out: str) -> None:
 def _show(cells, folder):
     save(cells, folder)
     draw(cells, folder)
-    _say(cells)
+    _print_cells(cells)
 
 
-def _say(cells):
+def _print_cells(cells):
     for kind, best in decisions(cells).items():
         names = sorted(set(best.values()))
         print(

@@ -60,12 +60,12 @@ class Estimates:
     def __call__(self, values, keys, n_steps=None):
         """Estimate the log-likelihoods of parameters, shape (n_rows, n_free), with random numbers from keys,
         shape (n_rows, n_blocks), and the first n_steps observations."""
-        return self.rejected(self._asked(values, keys, "log_likelihoods", n_steps), values, keys)
+        return self.rejected(self._estimate_at(values, keys, "log_likelihoods", n_steps), values, keys)
 
     def increments(self, values, keys, number, begin, end):
         """Compute the contributions of observations begin .. end - 1, shape (end - begin, n_rows), NaN where
         they are undefined: `Bank.increments`."""
-        return self._asked(values, keys, "increments", number, begin, end)
+        return self._estimate_at(values, keys, "increments", number, begin, end)
 
     def rejected(self, found, values, keys):
         """Replace NaN by -inf in the results of rows, and count them."""
@@ -77,7 +77,7 @@ class Estimates:
 
         return self.nans.rejected(found, reason)
 
-    def _asked(self, values, keys, name, *args):
+    def _estimate_at(self, values, keys, name, *args):
         return np.concatenate(
             self._filters.map(name, self._problem.priors.table(values), keys, *args), axis=-1
         )

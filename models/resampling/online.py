@@ -135,7 +135,7 @@ class Online:
             extremes = run.extremes.to_numpy()[kept : kept + 1]
             bad = np.flatnonzero((undefined(extremes) == 0) & ~self._died)
             if bad.size:
-                self._tell(bad)
+                self._report_dead(bad)
             evidence = run.evidence.to_numpy()[kept]
             self._died = self._died | ~np.isfinite(ordered_numpy(extremes[0, :, 0]))
             self._total = self._total + evidence
@@ -157,7 +157,7 @@ class Online:
                 ),
             )
 
-    def _tell(self, bad):
+    def _report_dead(self, bad):
         """Warn about filters that died of NaN at this step, or raise; earlier steps are not kept, so that the
         message is less exact than that of `run`."""
         x = self._run.x[self.t % self._run.x.shape[0]].to_numpy()[:, bad[0]]

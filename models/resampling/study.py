@@ -152,17 +152,19 @@ def study(
     """
     settings = {"n_runs": design.n_runs, "n_sets": design.n_sets, "most": design.most, "dtype": design.dtype}
     with Store(checkpoint, "resampling.study", settings) as store:
-        known = [*known, *_kept(store)]
+        known = [*known, *_stored_cells(store)]
         done = {_place(cell): cell for cell in known}
-        errors = {_drawn(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known}
+        errors = {
+            _cell_settings(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known
+        }
         if client is not None:
             places = itertools.product(filter(_is_ours, names), sizes, ys)
             cells = [{"scheme": name, "kind": "any", "n": n, "y": y} for name, n, y in places]
-            cells = [cell for cell in cells if _drawn(cell) not in errors]
+            cells = [cell for cell in cells if _cell_settings(cell) not in errors]
             found = map_numbers(
                 functools.partial(_errors_elsewhere, cells, design), len(cells), client=client, space="serial"
             )
-            errors |= {_drawn(cell): error for cell, error in zip(cells, found) if error is not None}
+            errors |= {_cell_settings(cell): error for cell, error in zip(cells, found) if error is not None}
         for space in spaces:
             for n in sizes:
                 for y in ys:
@@ -180,7 +182,7 @@ def study(
                             yield done[_place(cell)]
 
 
-def _kept(store):
+def _stored_cells(store):
     """Load the cells of a checkpoint."""
     parts = (store.get(part) for part in store.names("cell-"))
     return [json.loads(str(part["cell"])) for part in parts if part is not None]
@@ -208,7 +210,7 @@ def _place(cell):
     return cell["scheme"], cell["kind"], cell["n"], cell["y"]
 
 
-def _drawn(cell):
+def _cell_settings(cell):
     """Return the settings that determine a cell's errors: for this package's schemes not the machine."""
     return cell["scheme"], cell["n"], cell["y"], "any" if _is_ours(cell["scheme"]) else cell["kind"]
 
@@ -227,10 +229,10 @@ def _measured(cell, errors, design, weights, steps, space, store, peers):
     sets, runs = design.share(cell["n"], steps)
     if not sets:
         return None
-    if _drawn(cell) not in errors:
-        errors[_drawn(cell)] = _errors_of(cell, draw, weights, sets, runs, steps, store)
+    if _cell_settings(cell) not in errors:
+        errors[_cell_settings(cell)] = _errors_of(cell, draw, weights, sets, runs, steps, store)
     seconds = _seconds(own, weights(0), space, design) if own else None
-    return cell | errors[_drawn(cell)] | {"seconds": seconds}
+    return cell | errors[_cell_settings(cell)] | {"seconds": seconds}
 
 
 def _errors_of(cell, draw, weights, sets, runs, steps, store):

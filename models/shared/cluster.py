@@ -277,7 +277,7 @@ class Workers:
             Several workers have ended, or the scheduler is gone.
         """
         with self._client.as_current():
-            return self._ask(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
+            return self._send_request(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
         """Return None, since sums of workers are requested by `ask`.
@@ -288,7 +288,7 @@ class Workers:
             As in `ask`.
         """
 
-    def _ask(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
+    def _send_request(self, name: str, sent: Sent, reduce: bool, numbers: range) -> list:
         found, left = {}, None
         for _ in range(_ATTEMPTS):
             places = self._settled()
@@ -296,7 +296,7 @@ class Workers:
                 left = [part for part in shared_out(numbers, len(places)) if len(part)]
             asked = list(zip(left, itertools.cycle(places)))
             calls = [(worker, self._question(part, worker, name, sent, reduce)) for part, worker in asked]
-            for (part, worker), answer in zip(asked, self._answers(calls)):
+            for (part, worker), answer in zip(asked, self._collect_results(calls)):
                 if answer is None or isinstance(answer, Lost):  # the worker ended
                     self._places.pop(worker, None)
                 else:
@@ -338,10 +338,12 @@ class Workers:
         for worker in workers:
             key = f"{self._label}-place-{uuid.uuid4().hex}"
             futures[worker] = self._client.submit(*own, actor=True, workers=[worker], pure=False, key=key)
-        made = self._heard([(worker, lambda future=future: future) for worker, future in futures.items()])
+        made = self._collect_replies(
+            [(worker, lambda future=future: future) for worker, future in futures.items()]
+        )
         there = [worker for worker, actor in zip(workers, made) if actor]
         calls = [(worker, self._call(worker, futures[worker].key, "begin", make)) for worker in there]
-        for worker, begun in zip(there, self._answers(calls)):
+        for worker, begun in zip(there, self._collect_results(calls)):
             if begun:
                 self._places[worker] = futures[worker], set()
 
@@ -372,9 +374,9 @@ class Workers:
 
         return answer
 
-    def _answers(self, calls: list[tuple[str, Callable]]) -> list:
+    def _collect_results(self, calls: list[tuple[str, Callable]]) -> list:
         """Return the results of workers, None for one that has ended. An error of the method is raised."""
-        sent = self._heard(calls)
+        sent = self._collect_replies(calls)
         for found in _WATCHING:
             found.append(max((one.seconds for one in sent if one), default=0.0))
         values = [one and one.value for one in sent]
@@ -383,7 +385,7 @@ class Workers:
                 raise value
         return values
 
-    def _heard(self, calls: list[tuple[str, Callable]]) -> list:
+    def _collect_replies(self, calls: list[tuple[str, Callable]]) -> list:
         """Return each worker's answer to a call, or None if it has ended, when dask might wait for ever.
 
         One task in dask's thread sends all requests and waits for the answers: a switch of threads for each
@@ -434,7 +436,7 @@ def _ended() -> tuple:
     return OSError, ValueError, KeyError, RuntimeError, FutureCancelledError, KilledWorker
 
 
-def _answering(function: Callable[..., Any]) -> Callable[..., Sent]:
+def _returning_errors(function: Callable[..., Any]) -> Callable[..., Sent]:
     """Wrap a method to send its result, or the error that it raises, so that an error by dask means that the
     worker has ended."""
 
@@ -466,13 +468,13 @@ class _RemotePlace:
         self._space, self._n_shards = own_space(space, worker), n_shards
         self._room = room if room is not None or not limit else _SHARE * limit
 
-    @_answering
+    @_returning_errors
     def begin(self, make: Sent) -> bool:
         """Create the place from the factory of its method; return True."""
         self._place = Place(make.value, self._space, self._room, self._n_shards)
         return True
 
-    @_answering
+    @_returning_errors
     def answer(self, asked: Sent, pieces: dict | None = None) -> list:
         """Answer a request, as `Place.run`."""
         numbers, name, args, reduce = asked.value
@@ -537,7 +539,7 @@ def each(
     sent = _sent(function, "the function")
     check_workers(client, space)
     key = f"{getattr(function, '__name__', 'job')}-{uuid.uuid4().hex}"
-    futures = client.map(_one, [sent] * n, range(n), pure=False, key=key)
+    futures = client.map(_call_function, [sent] * n, range(n), pure=False, key=key)
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 
@@ -554,7 +556,7 @@ def each(
         yield found.value
 
 
-def _one(function: Sent, number: int) -> Sent:
+def _call_function(function: Sent, number: int) -> Sent:
     """Call the function on a worker."""
     return Sent(function.value(number))
 

@@ -103,7 +103,7 @@ def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) 
             if getattr(options, "json", None):
                 files = [str(path) for path in dict.fromkeys(written[before:])]
                 found = {"files": files, "exit_code": code, **getattr(options, "found", {})}
-                write(options.json, json.dumps(_plain(found), indent=1, allow_nan=False) + "\n", "--json")
+                write(options.json, json.dumps(_as_json(found), indent=1, allow_nan=False) + "\n", "--json")
             _tell_written(options, written[before:])
             return code
     except (OSError, PortableError, ImportError) as error:
@@ -161,7 +161,7 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
     described = parameters_of(function)
     for name in (*names, *changes):
         parameter = inspect.signature(function).parameters[name]
-        hint = eval(parameter.annotation, inspect.unwrap(_of(function)).__globals__)  # noqa: S307
+        hint = eval(parameter.annotation, inspect.unwrap(_signature_of(function)).__globals__)  # noqa: S307
         required = parameter.default is parameter.empty
         how = {"dest": name, **_kind(hint, parameter.default), "help": described.get(name, "")}
         how |= _EVERYWHERE.get(name, {})
@@ -177,7 +177,7 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
         to.add_argument(prefix + flag, **how)
 
 
-def given(options: argparse.Namespace, function: Callable) -> dict:
+def keyword_arguments(options: argparse.Namespace, function: Callable) -> dict:
     """Return the keyword arguments of a function from the command line, including its space and its
     client."""
     wanted = inspect.signature(function).parameters.values()
@@ -206,18 +206,18 @@ def write_json(options: argparse.Namespace, **found: object) -> None:
     options.found = getattr(options, "found", {}) | found
 
 
-def _plain(value):
+def _as_json(value):
     """Return a value in a form that JSON supports: dataclasses as their fields, arrays as lists."""
     if dataclasses.is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: _as_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(name): _plain(own) for name, own in value.items()}
+        return {str(name): _as_json(own) for name, own in value.items()}
     if isinstance(value, np.ndarray) and value.dtype.kind == "M":
-        return _plain(value.astype(str).tolist())
+        return _as_json(value.astype(str).tolist())
     if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
+        return _as_json(value.tolist())
     if isinstance(value, (list, tuple, range)):
-        return [_plain(own) for own in value]
+        return [_as_json(own) for own in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, (int, str, bool, type(None))) else str(value)
@@ -244,7 +244,7 @@ def parameters_of(function: Callable) -> dict[str, str]:
     return found
 
 
-def _of(function):
+def _signature_of(function):
     return function.__init__ if inspect.isclass(function) else function
 
 

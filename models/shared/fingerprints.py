@@ -100,7 +100,7 @@ class _Namer:
             self.known[here] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return self.known[here]
 
-    def each(self, values: Iterable[object]) -> list[str]:
+    def names_of(self, values: Iterable[object]) -> list[str]:
         """Return the names of several values."""
         return [self.name(value) for value in values]
 
@@ -114,11 +114,11 @@ class _Namer:
         if kind is complex:
             return value.real.hex(), value.imag.hex()
         if kind in (tuple, list):
-            return self.each(value)
+            return self.names_of(value)
         if kind in (dict, types.MappingProxyType):
             return sorted(f"{self.name(key)} {self.name(item)}" for key, item in value.items())
         if kind in (set, frozenset):
-            return sorted(self.each(value))
+            return sorted(self.names_of(value))
         if (kind in (np.ndarray, np.memmap) or isinstance(value, Streamed)) and not value.dtype.hasobject:
             return (digest(value),)
         if isinstance(value, np.generic) and not value.dtype.hasobject:
@@ -134,16 +134,16 @@ class _Namer:
         if kind is types.FunctionType:
             return self.function(value)
         if kind is types.MethodType:
-            return self.each((value.__func__, value.__self__))
+            return self.names_of((value.__func__, value.__self__))
         if kind in _BUILTIN and not isinstance(value.__self__, (types.ModuleType, type(None))):
             return value.__name__, self.name(value.__self__)
         if kind in _BUILTIN or kind in _DESCRIPTORS or kind is np.ufunc:
             return str(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__)
         if kind in _WRAPPING:
             names = "__func__", "func", "fget", "fset", "fdel"
-            return self.each(getattr(value, name, None) for name in names)
+            return self.names_of(getattr(value, name, None) for name in names)
         if kind is types.CellType:
-            return self.each((value.cell_contents,) if _is_full(value) else ())
+            return self.names_of((value.cell_contents,) if _is_full(value) else ())
         if kind is types.ModuleType:
             return (value.__name__,)
         if isinstance(value, type):
@@ -153,7 +153,7 @@ class _Namer:
             return named
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):  # by pk.function, numba, functools.cache
-            return self.each((getattr(value, "options", None), wrapped))
+            return self.names_of((getattr(value, "options", None), wrapped))
         return self.reduced(value)
 
     def function(self, fn: types.FunctionType) -> Iterable[str]:
@@ -164,7 +164,7 @@ class _Namer:
         code, namespace = fn.__code__, fn.__globals__
         has_docstring = isinstance(fn.__doc__, str) and code.co_consts[:1] == (fn.__doc__,)
         found = self.instructions(code, code.co_consts[has_docstring:])
-        found += self.each((fn.__defaults__, fn.__kwdefaults__, fn.__closure__, vars(fn)))
+        found += self.names_of((fn.__defaults__, fn.__kwdefaults__, fn.__closure__, vars(fn)))
         codes = list(_codes(code))
         read = {name for one in codes for name in one.co_names}
         for name in sorted({name for one in codes for name in _globals(one)}):
@@ -181,7 +181,7 @@ class _Namer:
             code.co_code.hex(),
             code.co_exceptiontable.hex(),
             repr((names, counts)),
-            *self.each(constants),
+            *self.names_of(constants),
         ]
 
     def attributes(self, value: object, read: set[str], above: list[object]) -> list[str]:
@@ -207,7 +207,7 @@ class _Namer:
             or not name.startswith(("__", "_abc_"))
             and not isinstance(item, _DESCRIPTORS)
         }
-        return [cls.__qualname__, *self.each((cls.__bases__, type(cls), own))]
+        return [cls.__qualname__, *self.names_of((cls.__bases__, type(cls), own))]
 
     def reduced(self, value: object) -> Iterable[str]:
         """Return the parts of any other object, by `pickle`."""
@@ -221,7 +221,7 @@ class _Namer:
         make, args, state, items, pairs, *_ = (*taken, None, None, None)
         if type(state) is dict:  # without the cached values of properties
             state = {name: item for name, item in state.items() if not _is_kept(type(value), name)}
-        return self.each(
+        return self.names_of(
             (
                 make,
                 args,

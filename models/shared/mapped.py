@@ -165,7 +165,7 @@ class Streamed:
             parts.append(kept[at - first : end - first])
             at = min(last, end)
         if at < end or not parts:
-            first, last = self._whole(at, end)
+            first, last = self._chunk_range(at, end)
             kept = self._read(first, last)
             parts.append(kept[at - first : end - first])
         _AHEAD.last = (self._key, first, last, kept) if end < last else ("", 0, 0, None)
@@ -197,14 +197,14 @@ class Streamed:
         -------
         Streamed
         """
-        first, last = self._whole(begin, end)
+        first, last = self._chunk_range(begin, end)
         travels = getattr(self._reader, "travels", None)
         reader = self._reader if travels is None else travels(first, last)
         found = Streamed(reader, self._name, self.dtype)
         found.shape, found._key, found._cuts = self.shape, self._key, self._cuts
         return found
 
-    def _whole(self, begin: int, end: int) -> tuple[int, int]:
+    def _chunk_range(self, begin: int, end: int) -> tuple[int, int]:
         """Return the first row and the end of the chunks that contain rows begin .. end - 1."""
         if self._cuts is None or begin >= end:
             return begin, end
@@ -251,7 +251,7 @@ class Streamed:
         order, found = np.argsort(at, kind="stable"), np.empty((len(at), *self.shape[1:]), self.dtype)
         done = 0
         while done < len(at):
-            first, last = self._whole(int(at[order[done]]), int(at[order[done]]) + 1)
+            first, last = self._chunk_range(int(at[order[done]]), int(at[order[done]]) + 1)
             some = order[done : int(np.searchsorted(at, last, sorter=order))]
             found[some] = self.rows(first, last)[at[some] - first]
             done += len(some)

@@ -62,11 +62,11 @@ class Compared:
     def cells(self) -> tuple[str, ...]:
         """Return the cells of a row of a table."""
 
-        def shown(value, missing):
+        def cell_text(value, missing):
             return missing if value is None else number(value) + f" {self.unit}" * bool(self.unit)
 
         ratio = "" if self.ratio is None else f"{self.ratio:.3g}"
-        return self.what, shown(self.printed, ""), shown(self.ours, NOT_RUN), ratio, self.note
+        return self.what, cell_text(self.printed, ""), cell_text(self.ours, NOT_RUN), ratio, self.note
 
 
 def _few_colors(made):
@@ -108,9 +108,9 @@ class Page:
     def section(self, heading: str, *sentences: str) -> None:
         """Begin a section."""
         self.parts.append({"heading": heading})
-        self.say(*sentences)
+        self.add_paragraph(*sentences)
 
-    def say(self, *sentences: str) -> None:
+    def add_paragraph(self, *sentences: str) -> None:
         """Add a paragraph."""
         if sentences:
             self.parts.append({"text": " ".join(sentences)})
@@ -290,7 +290,7 @@ def run(study: type[Study], options: Namespace) -> Study:
     data = getattr(options, "data", None)
     line = f"python docs/papers/{_name(study)}.py" + f" --{options.size}" * (options.size != "middle")
     line += " --data FOLDER" * bool(data)
-    made = study(options.size, options.space, data, line, **command.given(options, study))
+    made = study(options.size, options.space, data, line, **command.keyword_arguments(options, study))
     for name in wanted:
         begin = time.perf_counter()
         made.page.section(study.sections[name])

@@ -126,7 +126,7 @@ class Place:
         self._begin()
         if name in getattr(self._method, "repeated", ()):
             self._method.load(*args)
-            yield self._again(name, numbers)
+            yield self._repeated_sums(name, numbers)
             return
         found, stack = getattr(self._method, name)(map(self._shard, numbers), *args), []
         yield stack
@@ -150,7 +150,7 @@ class Place:
         kept = self._method is not None and all(k in self._prepared for k in numbers)
         return kept and name in getattr(self._method, "queued", ()) and pk.queued(self.space)
 
-    def whole(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
+    def all_shards(self, pieces: Sequence[Any]) -> tuple[Any, list[Any]] | None:
         """Return the method and all shards, or None if they do not fit into memory.
 
         Parameters
@@ -169,7 +169,7 @@ class Place:
             self._pieces = dict(enumerate(pieces))
             return self._method, [self._shard(k) for k in range(len(pieces))]
 
-    def _again(self, name: str, numbers: Sequence[int]) -> list[Node]:
+    def _repeated_sums(self, name: str, numbers: Sequence[int]) -> list[Node]:
         """Return the nodes of sums whose launches are the same at each call. From the second call on they are
         replayed as one graph, if all shards are kept."""
         function, shards = getattr(self._method, name), map(self._shard, numbers)

@@ -59,7 +59,7 @@ class Saved:
             The file cannot be written.
         """
         arrays: dict[str, np.ndarray] = {}
-        header = {"format": _PACKAGE, "version": VERSION, "result": _out(self, arrays)}
+        header = {"format": _PACKAGE, "version": VERSION, "result": _to_json(self, arrays)}
         with replacing(path, "path") as beside, beside.open("wb") as file:
             np.savez(file, header=np.array(json.dumps(header)), **arrays)
 
@@ -115,7 +115,7 @@ def _module(place):
     return importlib.import_module(f"{_PACKAGE}.{place}")
 
 
-def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _to_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     """Return a value in a form for JSON; its arrays are added to `arrays`."""
     if isinstance(value, np.ndarray):
         name = f"array {len(arrays)}"
@@ -123,11 +123,11 @@ def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         return {"array": name}
     if isinstance(value, Saved) or dataclasses.is_dataclass(value):
         fields = (type(value) if isinstance(value, Saved) else Saved)._fields(value)
-        return {"class": _name(type(value)), "fields": [[k, _out(v, arrays)] for k, v in fields.items()]}
+        return {"class": _name(type(value)), "fields": [[k, _to_json(v, arrays)] for k, v in fields.items()]}
     if isinstance(value, dict):
-        return {"dict": [[_out(part, arrays) for part in pair] for pair in value.items()]}
+        return {"dict": [[_to_json(part, arrays) for part in pair] for pair in value.items()]}
     if isinstance(value, (tuple, list)):
-        return {"tuple" if isinstance(value, tuple) else "list": [_out(part, arrays) for part in value]}
+        return {"tuple" if isinstance(value, tuple) else "list": [_to_json(part, arrays) for part in value]}
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -135,8 +135,8 @@ def _out(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise InputError(f"a result with a part of type {type(value).__name__} cannot be saved")
 
 
-def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return the value from the result of `_out`."""
+def _from_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Return the value from the result of `_to_json`."""
     if not isinstance(value, dict):
         return value
     if "array" in value:
@@ -151,11 +151,11 @@ def _in(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             raise TypeError(f"{value['class']} is no result")
         return kind(**fields)
     if "dict" in value:
-        return {_in(key, arrays): _in(part, arrays) for key, part in value["dict"]}
+        return {_from_json(key, arrays): _from_json(part, arrays) for key, part in value["dict"]}
     ((kind, parts),) = value.items()
-    found = [_in(part, arrays) for part in parts]
+    found = [_from_json(part, arrays) for part in parts]
     return tuple(found) if kind == "tuple" else found
 
 
 def _fields_in(value: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    return {name: _in(part, arrays) for name, part in value["fields"]}
+    return {name: _from_json(part, arrays) for name, part in value["fields"]}

@@ -95,7 +95,7 @@ class Shards:
         """Return the method and all prepared shards if they fit into one space of this process, for a method
         that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
-        return places[0].whole(self.pieces) if len(places) == 1 else None
+        return places[0].all_shards(self.pieces) if len(places) == 1 else None
 
     def map(self, name: str, *args: object, numbers: range | None = None) -> list[Any]:
         """Return a result of each shard, or of the shards `numbers`.
@@ -185,7 +185,7 @@ class Threads:
         list of lists
             One list per place, in the order of the shards: results, or nodes of the tree (1).
         """
-        asked = self._asked(numbers)
+        asked = self._requested_shards(numbers)
         if len(asked) == 1:
             return [self._run(asked[0], name, args, reduce)]
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
@@ -205,19 +205,19 @@ class Threads:
         list of (first, end, values), or None
             None if one of several places would block the others.
         """
-        asked = self._asked(numbers)
+        asked = self._requested_shards(numbers)
         if len(asked) > 1 and not all(place.queues(name, part) for place, part in asked):
             return None
         if len(asked) == 1:
             ((place, part),) = asked
             with place.lock:
-                *_, sums = place.steps(part, self._of(part), name, args)
+                *_, sums = place.steps(part, self._shards_of(part), name, args)
             return sums
         with contextlib.ExitStack() as held:
             for place, _ in asked:
                 held.enter_context(place.lock)
             found: list[Any] = [None] * len(asked)
-            steps = [place.steps(part, self._of(part), name, args) for place, part in reversed(asked)]
+            steps = [place.steps(part, self._shards_of(part), name, args) for place, part in reversed(asked)]
             for now in itertools.zip_longest(*steps):  # a shard of each place, then the next of each
                 found = [new or old for new, old in zip(now, found)]
             found.reverse()
@@ -225,12 +225,12 @@ class Threads:
             for place, _ in others:
                 pk.follow(first.space, place.space)
             return [
-                (begin, end, tuple(_brought(value, first.space) for value in values))
+                (begin, end, tuple(_in_space(value, first.space) for value in values))
                 for sums in found
                 for begin, end, values in sums
             ]
 
-    def _asked(self, numbers: range) -> list[tuple[Place, range]]:
+    def _requested_shards(self, numbers: range) -> list[tuple[Place, range]]:
         """Return the places, and the shards that are requested from each; pending work of the first place is
         completed before."""
         parts = shared_out(numbers, len(self.places))
@@ -239,15 +239,15 @@ class Threads:
             pk.follow(place.space, asked[0][0].space)
         return asked
 
-    def _of(self, numbers: range) -> dict[int, Any]:
+    def _shards_of(self, numbers: range) -> dict[int, Any]:
         return {k: self._pieces[k] for k in numbers}
 
     def _run(self, asked: tuple, name: str, args: tuple, reduce: bool) -> list:
         place, numbers = asked
-        return place.run(numbers, self._of(numbers), name, args, reduce)
+        return place.run(numbers, self._shards_of(numbers), name, args, reduce)
 
 
-def _brought(value: object, space: pk.SpaceLike | None) -> object:
+def _in_space(value: object, space: pk.SpaceLike | None) -> object:
     """Return a sum in the memory of another space, copied to `space`."""
     if not isinstance(value, Held):
         return value

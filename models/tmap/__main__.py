@@ -84,14 +84,16 @@ def _orders(text):
 def _read(options):
     with contextlib.suppress(ValueError, TypeError):  # otherwise it is a date, or None
         options.end = float(options.end)
-    return read(options.file, **command.given(options, read) | ({"run": None} if options.one_run else {}))
+    return read(
+        options.file, **command.keyword_arguments(options, read) | ({"run": None} if options.one_run else {})
+    )
 
 
 def _fit(options):
     check_outputs(options, "out", "plot", "json", inputs=("file",))
     console, runs = Console(highlight=False), _read(options)
     console.print(repr(runs))
-    how = command.given(options, fit)
+    how = command.keyword_arguments(options, fit)
 
     def kept(part):
         return how | {"checkpoint": inside(options.checkpoint, part)}
@@ -136,7 +138,7 @@ def _errors(model, runs, options):
     if not options.errors:
         return None, ()
     try:
-        return standard_errors(model, runs, **command.given(options, standard_errors)), ()
+        return standard_errors(model, runs, **command.keyword_arguments(options, standard_errors)), ()
     except InputError as error:
         return None, (f"no standard errors: {error}",)
 
@@ -190,7 +192,7 @@ def _simulate(options):
     if Path(options.out).suffix != ".npz":
         raise InputError(f"--out is {options.out}; expected a name that ends in .npz")
     process = TransientMAP.load(options.file)
-    runs = process.simulate(options.n_runs, **command.given(options, process.simulate))
+    runs = process.simulate(options.n_runs, **command.keyword_arguments(options, process.simulate))
     with replacing(options.out, "--out") as beside:
         np.savez(beside, values=runs.values, lengths=runs.lengths)
     command.write_json(options, n_runs=len(runs.lengths), n_gaps=runs.n_gaps)

@@ -9,7 +9,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.checks import as_numbers, check_choice, check_number, check_numbers
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
-from .gaps import brought, is_given, own_gaps, own_lengths, where_given
+from .gaps import view_in_space, is_given, own_gaps, own_lengths, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # a GPU team's sums are in shared memory, and grow with the square
@@ -27,7 +27,7 @@ def given_lengths(lengths, space=None):
             run = int(whole.argmin())
             raise DTypeError(f"lengths[{run}] is {array[run]}; expected a whole number of gaps")
         given = pk.asview(array.astype(np.int64))
-    return brought(given, space)
+    return view_in_space(given, space)
 
 
 def check_lengths(given, n_gaps):

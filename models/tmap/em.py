@@ -128,7 +128,7 @@ class EM:
         self._last = None, None, None
 
     @functools.cached_property
-    def _own(self):
+    def _local_shards(self):
         """The method and the prepared shards of a space of this process, or None. They are prepared at first
         use: during that launch Python's memory leaves the caches."""
         own = self._shards.own()
@@ -142,14 +142,14 @@ class EM:
 
     def expect(self):
         """Run the E-step: compute `_total` from the models."""
-        if self._own is None:
+        if self._local_shards is None:
             sums = self._shards.reduce("sums", *map(self._given, self._loaded), stay=True)[0]
             if isinstance(sums, pk.View):  # sums of the first place, in this space
                 self._total = sums
             else:
                 pk.deep_copy(self._total, sums)
         else:
-            method, pieces = self._own
+            method, pieces = self._local_shards
             add_up(nodes(method.sums(pieces), 0, len(pieces)))
 
     def load(self, models):
@@ -215,7 +215,7 @@ class EM:
         self._show(ended, n)
         saved.write()
         exact, history = self._exact.to_numpy(), history.to_numpy()
-        totals = None if self._own is None else self._total.to_numpy()
+        totals = None if self._local_shards is None else self._total.to_numpy()
         found = []
         for k in range(n):
             model = self._model(exact[k])
@@ -238,7 +238,7 @@ class EM:
             pk.deep_copy(history, 0.0)
             return history, iterations
         history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
-        n_iterations = min(_BATCH, max_iter + 1) if self._own or self._shards.queued else 1
+        n_iterations = min(_BATCH, max_iter + 1) if self._local_shards or self._shards.queued else 1
         iterations = self.iterations(n_iterations, max_iter, tol, history)
         self._last = (max_iter, tol), history, iterations
         return history, iterations
@@ -265,7 +265,7 @@ class EM:
             views = self._total, self._state, history, self._exact, self._models
             launch(policy, kernels.maximise, *fixed, *views)
 
-        return Iterations(iterate, n_iterations, None if self._own is None else self.space)
+        return Iterations(iterate, n_iterations, None if self._local_shards is None else self.space)
 
     def _model(self, rows):
         """Make a model from the rows of the M-step; its probabilities sum to 1 up to rounding."""

@@ -139,7 +139,7 @@ def from_events(
     times, end = _times(frame, time, end, date_order)
     names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
     _check_same(names, run, times, time)
-    still = _still(frame, censored, times, time, end)
+    still = _open_runs(frame, censored, times, time, end)
     if end is not None and times.max() > end:
         raise InputError(
             f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; "
@@ -192,7 +192,7 @@ def _times(frame, time, end, date_order):
     return times, end
 
 
-def _still(frame, censored, times, time, end):
+def _open_runs(frame, censored, times, time, end):
     """Return the column of names whose last runs continue, or None."""
     if censored is None:
         return None

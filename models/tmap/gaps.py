@@ -50,7 +50,7 @@ def read_only(array):
     return array
 
 
-def brought(view, space):
+def view_in_space(view, space):
     """Make a view for kernels of a space, in the same memory if they can access it; unchanged if the space is
     None."""
     if space is None:
@@ -146,7 +146,7 @@ def total(values):
     return float(sums[0])
 
 
-def taken(values, places):
+def values_at(values, places):
     """Return the values at some places, as an array on the host."""
     out = pk.empty(places.shape, values.dtype, values.space)
     launch(each_of(out), gap_kernels.take, reached(places, values.space), values, out)

@@ -521,7 +521,7 @@ class TransientMAP:
         DTypeError
             `runs` are not Runs.
         """
-        packed, shared = self._on(runs, space)
+        packed, shared = self._packed_in(runs, space)
         found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
         *flags, rows, table = shared
@@ -563,7 +563,7 @@ class TransientMAP:
         DTypeError, InputError
             `runs` are not Runs; `seed` is not a seed.
         """
-        packed, shared = self._on(runs, space)
+        packed, shared = self._packed_in(runs, space)
         out = pk.empty((runs.n_gaps,), np.float64, packed.space)
         *flags, faded, rows, table = shared
         launch(
@@ -585,7 +585,7 @@ class TransientMAP:
         )
         return out.to_numpy()
 
-    def _on(self, runs, space):
+    def _packed_in(self, runs, space):
         """Pack runs in a space; return them and the first arguments of every kernel."""
         packed = whole_of(check_type(runs)).packed(space, np.float64)
         return packed, self._shared(packed, np.float64)

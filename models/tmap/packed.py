@@ -144,7 +144,7 @@ class Part:
     def sorted_in(self, space):
         """Return the Sorted of the runs in a space, made once."""
         name = _name_of(pk.default_space() if space is None else space)
-        return self._made((name,), lambda: Sorted(self.runs, name))
+        return self._make_once((name,), lambda: Sorted(self.runs, name))
 
     def packed(self, space, dtype, unit=None):
         """Return the Packed of the packs, made once if runs are kept in the space."""
@@ -155,9 +155,9 @@ class Part:
 
         if self.runs.n_gaps > KEPT:
             return make()
-        return self._made((whole.space, dtype, unit, *packs), make)
+        return self._make_once((whole.space, dtype, unit, *packs), make)
 
-    def _made(self, key, make):
+    def _make_once(self, key, make):
         found = self.prepared.get(key)  # two threads may both make it
         return self.prepared.setdefault(key, make()) if found is None else found
 
@@ -271,10 +271,10 @@ class Packed:
         """
         key = tuple(cuts), n_shards
         if key not in self._shares:
-            self._shares[key] = self._deal(*key)
+            self._shares[key] = self._deal_runs(*key)
         return self._shares[key]
 
-    def _deal(self, cuts, n_shards):
+    def _deal_runs(self, cuts, n_shards):
         rows, at_once = self._ends, ROUNDS * pk.concurrency(self.space) if pk.queued(self.space) else 0
         at_once = at_once if at_once > MOST_TEAMS else 0
         abreast = min(n_shards, ABREAST) if at_once else 1

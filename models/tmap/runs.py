@@ -14,7 +14,7 @@ from portable.errors import DTypeError, ShapeError
 from ..shared.annotations import Array, Floats, Ints
 from ..shared.checks import as_numbers
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
-from .gaps import look_at, of_runs, read_only, taken, total, where_given
+from .gaps import look_at, of_runs, read_only, values_at, total, where_given
 from .packed import KEPT, whole_of
 
 
@@ -242,10 +242,10 @@ class Runs:
     def complete(self) -> npt.NDArray[np.bool_]:
         """True for each gap whose end was observed, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
-        complete[self._last(self.censored)] = False
+        complete[self._last_gaps(self.censored)] = False
         return complete
 
-    def _last(self, which):
+    def _last_gaps(self, which):
         """Return the places of the last gaps of some runs."""
         return (self.begins + self.lengths - 1)[which]
 
@@ -277,7 +277,7 @@ class Runs:
     @functools.cached_property
     def n_zero(self) -> int:
         """Number of complete gaps of zero."""
-        opened = taken(self.views[0], self._last(self.censored)) if self.n_censored else np.ones(0)
+        opened = values_at(self.views[0], self._last_gaps(self.censored)) if self.n_censored else np.ones(0)
         return int(self._known[2]) - int((opened == 0.0).sum())
 
     def sample(self, places: Ints) -> Floats:
@@ -291,7 +291,7 @@ class Runs:
         -------
         ndarray of float64, shape (n,)
         """
-        return taken(self.views[0], places)
+        return values_at(self.views[0], places)
 
     def __repr__(self):
         still = f", n_censored={self.n_censored:,}" if self.n_censored else ""

@@ -221,7 +221,12 @@ def test_options_are_taken_from_a_function(told):
     made = argparse.ArgumentParser()
     command.add(made, example, "hours", "n_draws", "rare", "lonlat", "level")
     options = made.parse_args("--hours 3 --draws 9 --no-rare".split())
-    assert command.given(options, example) == {"n_draws": 9, "rare": False, "lonlat": False, "level": None}
+    assert command.keyword_arguments(options, example) == {
+        "n_draws": 9,
+        "rare": False,
+        "lonlat": False,
+        "level": None,
+    }
     assert options.hours == 3.0
     text = " ".join(made.format_help().split())
     assert "--draws N draws of it, 90 % of them (default: 7)" in text

@@ -79,7 +79,7 @@ def biaxial(
     """
     places = _telling(populations) if pairs is None else check_pairs(populations.panel, pairs)
     panel, colours = populations.panel, _colours(populations.n_populations)
-    points, own = _some(panel, samples, labels)
+    points, own = _random_subset(panel, samples, labels)
     listed = _numbered(populations.names)[:_LISTED]
     below = 0.35 * math.ceil(len(listed) / 3)
     figure, axes_of = figures.grid(len(places), _COLUMNS, 4.0, 3.7, below)
@@ -129,7 +129,7 @@ def medians(populations: Populations):
     figure = new_figure(4.5 + 0.42 * p, 1.6 + 0.26 * k)
     axes = figure.subplots()
     image = axes.imshow(shown, aspect="auto", cmap="viridis", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(p), [_shown(name) for name in panel.names], rotation=90)
+    axes.set_xticks(range(p), [_plain_label(name) for name in panel.names], rotation=90)
     share = populations.cells / max(populations.cells.sum(), 1)
     named = [f"{name}  {own:.2%}" for name, own in zip(_numbered(populations.names), share)]
     axes.set_yticks(range(k), named, fontsize="small")
@@ -151,7 +151,7 @@ def shares_of(labels: Sequence[Labels | Tally]):
     for number, colour in enumerate(_colours(len(names))):
         name = names[number] if number < _LISTED else None
         axes.bar(places, found[number], bottom=bottoms[number], color=colour, label=name)
-    axes.set_xticks(places, [_shown(own.sample) for own in labels], rotation=90 * (len(labels) > 3))
+    axes.set_xticks(places, [_plain_label(own.sample) for own in labels], rotation=90 * (len(labels) > 3))
     axes.set(ylabel="share of cells", ylim=(0.0, 1.0))
     figure.legend(loc="outside right upper", fontsize="x-small", frameon=False)
     return figure
@@ -180,12 +180,14 @@ def draw(folder, populations, samples, labels, tallies, pairs=None):
         A file cannot be written.
     """
     backend = need("matplotlib.backends.backend_pdf", "plot", "figures")
-    points, _ = _some(populations.panel, samples, labels)
+    points, _ = _random_subset(populations.panel, samples, labels)
     drawn = (
         biaxial(populations, samples, labels, pairs),
         medians(populations),
         shares_of(tallies),
-        figures.marginals_of(populations.model, points, [_shown(name) for name in populations.panel.names]),
+        figures.marginals_of(
+            populations.model, points, [_plain_label(name) for name in populations.panel.names]
+        ),
     )
     for name, figure in zip(NAMES, drawn):
         with replacing(os.path.join(folder, f"{name}.png"), "--out") as beside:
@@ -208,7 +210,7 @@ def _telling(populations):
     return list(zip(order[::2], [*order[1::2], order[0]]))[:_PAIRS]
 
 
-def _some(panel, samples, labels):
+def _random_subset(panel, samples, labels):
     """Return points and populations of a random subset of the cells, with the same share of each sample."""
     random, points, own = np.random.default_rng(0), [], []
     share = min(_MOST_CELLS / max(sum(sample.n_cells for sample in samples), 1), 1.0)
@@ -234,7 +236,7 @@ def _ellipse(mean, matrix):
 def _label(axis, scale, name, span):
     """Set an axis's limits, and ticks at powers of ten of the instrument's scale."""
     axis.axes.set(**{f"{axis.axis_name}lim": span})
-    axis.set_label_text(_shown(name))
+    axis.set_label_text(_plain_label(name))
     if scale.kind != "none":
         at, ticks = scale.apply(np.array(_TICKS)), np.array(_TICKS)
         near = np.abs(at - at[ticks == 0.0]) <= 0.08 * (span[1] - span[0])
@@ -257,10 +259,10 @@ def _colours(n):
 
 def _numbered(names):
     """Return the names of populations preceded by their numbers, which labels and tables use."""
-    return [f"{number}  {_shown(name)}" for number, name in enumerate(names)]
+    return [f"{number}  {_plain_label(name)}" for number, name in enumerate(names)]
 
 
-def _shown(name):
+def _plain_label(name):
     """Return a name, shortened if it is long, in which Matplotlib finds no formula."""
     name = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 3]}..."
     return name.replace("$", r"\$")

@@ -126,12 +126,12 @@ def fit(
     first = {"n_components": n_components, "n_init": n_starts, "init_params": start}
     where = rare and covariance != "tied", checkpoint, client
     merging = method, n_populations, least_cells, least_share
-    made = functools.partial(_made, panel, merging, first, options, where)
+    made = functools.partial(_fit_populations, panel, merging, first, options, where)
     found = made(points)
     return replace(found, stability=_stability(found, points, made, seed)) if halves else found
 
 
-def _made(panel, merging, first, options, where, points, stage=""):
+def _fit_populations(panel, merging, first, options, where, points, stage=""):
     """Return the populations of points; the names of checkpoint folders begin with `stage`."""
     rare, checkpoint, client = where
     model = DirichletMixture(**first, **options)

@@ -145,7 +145,7 @@ class Panel:
         chosen = tuple(first.channels[place] for place in places)
         names = names_of(first.channels, first.markers, places)
         bare = cls(chosen, names, (), np.zeros(0), np.zeros(0), compensation, saturation)
-        pooled = np.concatenate([bare._good(sample) for sample in samples])
+        pooled = np.concatenate([bare._used_cells(sample) for sample in samples])
         of_each = zip(places, pooled.T)
         bare = replace(bare, scales=tuple(_scale(first, *own, transform, cofactor) for own in of_each))
         centres, spreads = _standard(bare._scaled(pooled), names)
@@ -157,7 +157,7 @@ class Panel:
             X[..., number] = getattr(scale, how)(X[..., number])
         return X
 
-    def _good(self, sample):
+    def _used_cells(self, sample):
         """Return the intensities of the cells that are used; raise InputError if there are too few."""
         X, good = self.values(sample)
         self._check_limits(sample)

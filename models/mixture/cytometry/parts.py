@@ -241,7 +241,7 @@ def _offsets(text):
     return [_offset(text[at : at + 8]) for at in range(0, len(text) - 7, 8)]
 
 
-def _either(places):
+def _ambiguous_places(places):
     return " and ".join(map(str, places)) or "nowhere"
 
 
@@ -392,14 +392,14 @@ def _located(own, layouts):
     for grade, bits in itertools.product(range(5), layouts):
         n_bytes = -(-total * sum(bits) // 8)
         right = [place for place in places if _agrees(own, place, n_bytes, sum(bits) / 8, grade)]
-        if grade == 4 and not places and _alone(own, behind, behind + n_bytes):
+        if grade == 4 and not places and _blank_around(own, behind, behind + n_bytes):
             right = [_Extent(behind, own.size, "the end of TEXT")]
         if right:
-            _doubts(found, right, places, bits, layouts, grade, total)
+            _check_fit(found, right, places, bits, layouts, grade, total)
             return _Extent(right[0].begin, right[0].begin + n_bytes, right[0].by), bits, total
     raise InputError(
         f"$TOT says {total} events of {sum(layouts[0]) / 8:g} bytes, {-(-total * sum(layouts[0]) // 8)} in "
-        f"all; DATA is {_either(places)}, TEXT ends at {own.text[1]}, the file at {own.size - 1}"
+        f"all; DATA is {_ambiguous_places(places)}, TEXT ends at {own.text[1]}, the file at {own.size - 1}"
     )
 
 
@@ -412,13 +412,13 @@ def _agrees(own, place, n_bytes, width, grade):
     if grade < 3:
         return (more == 0, more == 1, 0 < more < width)[grade]
     meant = place.begin + 1 < place.stop <= own.size + 1
-    return grade == 3 and not meant and _alone(own, place.begin, place.begin + n_bytes)
+    return grade == 3 and not meant and _blank_around(own, place.begin, place.begin + n_bytes)
 
 
-def _doubts(found, right, places, bits, layouts, grade, total):
+def _check_fit(found, right, places, bits, layouts, grade, total):
     """Raise InputError if two places fit equally well; note a place that does not fit exactly."""
     if len({place.begin for place in right}) > 1:
-        raise InputError(f"DATA is {_either(right)}, and both would hold {total} events")
+        raise InputError(f"DATA is {_ambiguous_places(right)}, and both would hold {total} events")
     if bits != layouts[0]:
         said, read = (", ".join(map(str, dict.fromkeys(own))) for own in (layouts[0], bits))
         found.notes.append(
@@ -426,12 +426,12 @@ def _doubts(found, right, places, bits, layouts, grade, total):
         )
     if grade == 2 or (grade == 1 and len(right) < 2) or (grade == 4):
         found.notes.append(
-            f"DATA is {_either(places)}, where $TOT says {total} events; they were read from "
+            f"DATA is {_ambiguous_places(places)}, where $TOT says {total} events; they were read from "
             f"byte {right[0].begin} on"
         )
 
 
-def _alone(own, begin, stop):
+def _blank_around(own, begin, stop):
     """Return True if the bytes between TEXT and `begin`, and those after `stop`, are blank, except for a
     checksum of 8 bytes at the end."""
     others = sorted(at for at in (own.more[0], own.header[4]) if at > own.text[1])
@@ -453,10 +453,10 @@ def _counted(own, places, bits):
             for place in places[::-1]
             if place.begin < place.stop <= own.size + over and (place.stop - place.begin) % width == over
         }
-        if len(ends) == 1 and _alone(own, *min(ends)):
+        if len(ends) == 1 and _blank_around(own, *min(ends)):
             (begin, stop), by = ends.popitem()
             return _Extent(begin, stop, by), bits, (stop - begin) // width
     raise InputError(
-        f"the keyword $TOT is missing, and DATA is {_either(places)}: no whole number of events "
+        f"the keyword $TOT is missing, and DATA is {_ambiguous_places(places)}: no whole number of events "
         f"of {sum(bits) / 8:g} bytes, or more than one"
     )
