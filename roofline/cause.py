@@ -41,7 +41,7 @@ class Cause:
         return replace(self, gain=took / (stays + max(least if self.least is None else self.least, left)))
 
     @property
-    def told(self):
+    def clause(self):
         """The clause, with its gain."""
         return self.text + (
             f": up to {times(self.gain)} times as fast without" if self.gain and self.gain >= WORTH else ""
@@ -51,7 +51,7 @@ class Cause:
         """Return the cause as a JSON object; `subject` is the subject of its clause."""
         told = {
             **picked(self, "name seconds provenance"),
-            "text": f"{subject}{self.told}",
+            "text": f"{subject}{self.clause}",
         }
         return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
 

@@ -249,7 +249,7 @@ def _lines_from(kernel, ceilings, others):
 def _jumps(counts):
     """Return (accesses, bytes of the touched lines) of arguments whose accesses are mostly to another line
     than the preceding one, and bytes of all other lines, read and written."""
-    asked, moves, reach, others = counts.asked, 0, 0, 0
+    asked, moves, reach, others = counts.accesses_by_argument, 0, 0, 0
     for together, lines in counts.lines.items():
         names = [name for name in together.split(", ") if counts.moves.get(name, 0) > HALF * asked[name]]
         moves += sum(counts.moves[name] for name in names)

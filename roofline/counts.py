@@ -162,7 +162,7 @@ class Counts:
         )
 
     @property
-    def asked(self) -> dict[str, int]:
+    def accesses_by_argument(self) -> dict[str, int]:
         """Return the number of reads, writes and additions of each argument."""
         found: dict[str, int] = collections.Counter()
         for (_, operation, _), n in self.text.items():

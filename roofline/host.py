@@ -52,7 +52,7 @@ class Lines:
             if counts and (place := _place(sys._current_frames().get(self._of))):
                 self._seconds[place] += max(now - before, 0.0)  # a clock that excludes counting may step back
 
-    def told(self):
+    def costliest_lines(self):
         """Return the costliest lines: a list of {"place", "text", "seconds"}."""
         return [
             {

@@ -67,7 +67,7 @@ class Counted:
     def __init__(self):
         self._kinds, self._own, self._groups, self._left = {}, set(), {}, PATIENCE_AGAIN
 
-    def before(self, launch):
+    def count_if_due(self, launch):
         """Count a launch if it is due; an error is raised when the counts are read."""
         key = kind_of(launch, region_now())
         group = self._groups.setdefault(group_of(key), _Sizes())

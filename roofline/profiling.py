@@ -367,7 +367,7 @@ def profile(
     """
     if counted:
         counted = Counted()
-        before, apart = counted.before, True
+        before, apart = counted.count_if_due, True
     made = Profile(before, apart, counted or None)
     _hearing.append(made)
     try:

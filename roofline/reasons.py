@@ -85,7 +85,7 @@ def _joined(found):
     """Yield (subject, clauses), with one subject for all kernels that have the same clauses."""
     kept = {}
     for _, subject, its in found:
-        kept.setdefault(tuple(cause.told for cause in its), []).append(subject)
+        kept.setdefault(tuple(cause.clause for cause in its), []).append(subject)
     for texts, subjects in kept.items():
         several = [subject.removeprefix("kernel ").removesuffix(": ") for subject in subjects]
         yield subjects[0] if len(subjects) == 1 else f"kernels {'; '.join(several)}: each the same: ", texts
@@ -146,7 +146,7 @@ def of_kernels(analysis, ceilings):
 
 def _unnamed_causes(kernel, ceilings):
     """Return the causes without the kernel's name, which is printed next to them."""
-    return f"{_sentence('; '.join(cause.told for cause in _of_kernel(kernel, ceilings)))}."
+    return f"{_sentence('; '.join(cause.clause for cause in _of_kernel(kernel, ceilings)))}."
 
 
 def _sentence(text):

@@ -64,7 +64,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     """
     counted = Counted()
     with (
-        profile(counted.before if ceilings else None, apart=True) as made,
+        profile(counted.count_if_due if ceilings else None, apart=True) as made,
         Lines(made.look) as lines,
     ):
         _run(part, path, arguments)
@@ -74,7 +74,11 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     if made.events:
         first = part(made.events[0].space)
         passed = {"seconds": made.seconds, "tracks": timeline.picture(made)}
-        first.program = {"lines": lines.told(), "memory_bytes": made.memory_bytes, "timeline": passed}
+        first.program = {
+            "lines": lines.costliest_lines(),
+            "memory_bytes": made.memory_bytes,
+            "timeline": passed,
+        }
     return made
 
 

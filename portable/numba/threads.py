@@ -63,7 +63,7 @@ def ready():
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))
     if not _told:
-        _say(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
+        _set_mode(2 if _orphaned else int(numba.threading_layer() == "workqueue"))
 
 
 @locks.compile_once
@@ -72,7 +72,7 @@ def _asking():
     return native.compiled((ask, done), "who may ask")
 
 
-def _say(who):
+def _set_mode(who):
     _STATE[:] = who, 0
     _told[:] = [who]
 
@@ -143,7 +143,7 @@ def _take(typingctx, counter, chunk):
     return _int(counter, _int), codegen
 
 
-def _kept(compiler, function):
+def _compile_cached(compiler, function):
     """Return a function compiled for numba's cache, if it has a folder, and portable may store code
     on disk.
     """
@@ -153,7 +153,7 @@ def _kept(compiler, function):
     return compiler()(function)
 
 
-@functools.partial(_kept, functools.partial(njit, parallel=True, nogil=True))
+@functools.partial(_compile_cached, functools.partial(njit, parallel=True, nogil=True))
 def _dealt(n, function, block, begin, end, chunk):
     """The chunks of [begin, end), each to the worker that is free first."""
     counter = np.array([begin])
@@ -202,7 +202,7 @@ def _compiled():
     threads.
     """
     ready()
-    code = _kept(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
+    code = _compile_cached(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE
     return code.address, kind(*_ARGUMENTS)(code.address), code
 
@@ -241,7 +241,7 @@ def _in_the_child():
         if numba.threading_layer() == "omp":
             _orphaned[:] = [True]
     if _told:  # reset: the busy thread does not exist here
-        _say(2 if _orphaned else _told[0])
+        _set_mode(2 if _orphaned else _told[0])
 
 
 if hasattr(os, "register_at_fork"):

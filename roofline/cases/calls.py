@@ -19,7 +19,7 @@ from portable.roofline.cases import methods
 from portable.roofline.cases.edm import random_dims
 from portable.roofline.cases.hawkes import PARAMS, simulated
 from portable.roofline.cases.mixture import P
-from portable.roofline.cases.rest import CHAINS, SAMPLED, TIMES, begin, sampled, seen, walk
+from portable.roofline.cases.rest import CHAINS, SAMPLED, TIMES, begin, sampled, observation_log_density, walk
 from portable.roofline.contract import Contender, Duel
 from portable.roofline.profiling import profile
 from portable.roofline.units import scaled
@@ -207,7 +207,7 @@ def _resampling(sized):
     n = sized(4_000_000)
 
     def smooth(space, values):
-        model = resampling.ParticleFilter(begin, walk, seen, in_place=False, space=space)
+        model = resampling.ParticleFilter(begin, walk, observation_log_density, in_place=False, space=space)
         return lambda: model.run(values, n, seed=1, keep=True).trajectories(n, seed=2)
 
     yield Call(f"particle filter, {TIMES} steps with paths, {n:,} particles", (np.zeros(TIMES),), 0, smooth)

@@ -173,7 +173,7 @@ class _File:
         self._numbers.append(found.n_populations)
         return found.predict(self.sample).population
 
-    def told(self, rows):
+    def describe_fits(self, rows):
         """Return a line on all contenders."""
         return f"{self.number()} populations (median); agreement " + "; ".join(
             f"{name}: {seeds:.3f} between seeds, {halves:.3f} between halves"
@@ -189,7 +189,7 @@ def _on_file(space, path, most, quick, options):
 
     n, p = file.X.shape
     title = f"{path.stem}: {n:,} cells, {p} channels, {file.seeds} seeds and {2 * len(file.halves)} halves"
-    about = {"tools": ["sklearn"], "rounds": 1, "told": file.told}
+    about = {"tools": ["sklearn"], "rounds": 1, "told": file.describe_fits}
     return common.duel(title, space, fit, "cytometry_files", file, **about)
 
 

@@ -34,7 +34,7 @@ def duels(space, n, quick):
         part, tol = (X, 1e-6) if found else (X[:PART], 1.0)
         found["model"] = DirichletMixture(k, tol=tol, random_state=0, space=space).fit(part)
 
-    def told(rows):
+    def describe(rows):
         model = found["model"]
         return (
             f"{model.n_active_} components found, {'converged' if model.converged_ else 'stopped'} after "
@@ -46,5 +46,5 @@ def duels(space, n, quick):
         f"a fit of {n:,} points, {p} dimensions, {k} clusters and components, to convergence, "
         "against one iteration"
     )
-    about = {"tools": ["sklearn"], "rounds": 1, "told": told}
+    about = {"tools": ["sklearn"], "rounds": 1, "told": describe}
     return [common.duel(title, space, fit, "mixture_em", X, means, **about)]

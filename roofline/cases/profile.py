@@ -31,16 +31,16 @@ def duels(space, n, quick):
         trips = math.ceil(few * SECONDS / timing.measure(launch(few), wait, repeats=3).median)
     call = launch(trips)
 
-    def alone():
+    def call_all():
         for _ in range(n):
             call()
         wait()
 
     def inside():
         with profile() as heard:
-            alone()
+            call_all()
         return len(heard.events)
 
     title = f"{n} launches of a millisecond or more, gathered by roofline.profile"
-    ours, peer = Contender(f"profiled, {space}", inside), Contender("the same, not profiled", alone)
+    ours, peer = Contender(f"profiled, {space}", inside), Contender("the same, not profiled", call_all)
     return [Duel(title, ours, [peer] if space != "checked" else [])]

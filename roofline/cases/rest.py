@@ -111,7 +111,7 @@ def walk(t, state, seed, stream, draw, params):
 
 
 @pk.function
-def seen(t, state, observation, params):
+def observation_log_density(t, state, observation, params):
     """Return the log-density of an observation about the state, up to a constant."""
     return -0.5 * (observation[0] - state[0]) * (observation[0] - state[0])
 
@@ -121,7 +121,8 @@ def _resampling(space, n):
     ancestors = resampling.systematic(weights, seed=1, space=space)
     values, partial = np.zeros(TIMES), functools.partial
     whole, in_place = (
-        resampling.ParticleFilter(begin, walk, seen, in_place=way, space=space) for way in (False, True)
+        resampling.ParticleFilter(begin, walk, observation_log_density, in_place=way, space=space)
+        for way in (False, True)
     )
 
     def smooth():

@@ -54,13 +54,13 @@ def _duel(title, bind, most, reached, own=None, **options):
     fewer = [2**k for k in range(most.bit_length()) if 2**k < most]
     peers = [Contender(f"threads:{k}", bind(f"threads:{k}")) for k in fewer]
 
-    def told(rows):
+    def describe(rows):
         if own:
             reached.update({own: row.ratio.median for row in rows if row.peer == "threads:1"})
         limits = ", ".join(f"{name} {speedup:.2f}" for name, speedup in reached.items() if not own)
         return serial_share(rows, most) + (f"; the machine itself: {limits}" if limits else "")
 
-    return Duel(title, Contender(f"threads:{most}", bind(f"threads:{most}")), peers, told=told, **options)
+    return Duel(title, Contender(f"threads:{most}", bind(f"threads:{most}")), peers, told=describe, **options)
 
 
 def serial_share(rows, most):

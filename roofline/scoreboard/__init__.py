@@ -112,7 +112,7 @@ class Row:
             return UNDECIDED
         return FASTER if found.lower * self.limit > known else HOLDS
 
-    def again(self, recorded: bool) -> bool:
+    def may_change(self, recorded: bool) -> bool:
         """Return True if another process may clarify a row: it seems slower, or is `recorded` and varies."""
         seems = (
             self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > compare_revisions.WIDE
@@ -228,7 +228,7 @@ def run(
             sit(space, list(by_name), rounds, left, heard)
         turn += 1
         timed = [row for row in wanted if len(row.sittings) == turn and not row.problem]
-        wanted = timed if turn < passes else [row for row in timed if row.again(passes > 1)]
+        wanted = timed if turn < passes else [row for row in timed if row.may_change(passes > 1)]
 
 
 def _groups(rows):

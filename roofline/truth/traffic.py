@@ -68,7 +68,7 @@ def _on_lines(args, kept):
 
 def of_blocks(whole, blocks, n_blocks, n_processors):
     """Return bytes from L2 of a launch, estimated from some of its `n_blocks` blocks."""
-    found, asked = 0.0, whole.asked
+    found, asked = 0.0, whole.accesses_by_argument
     for names, lines in whole.lines.items():
         # arrays whose accesses are mostly on another line than the preceding one
         jumps = [asked[name] for name in names.split(", ") if 2 * whole.moves.get(name, 0) > asked[name]]

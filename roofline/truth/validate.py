@@ -208,7 +208,7 @@ def _first_cause(launch, seconds, known):
         cause = causes(kernel, by_call)[0]
     elif not (cause := special(kernel, by_call, seconds)):
         return "", f"{analysis.share:.0%} of its roof", None, seen
-    return cause.name, cause.told, cause.gain, seen
+    return cause.name, cause.clause, cause.gain, seen
 
 
 def _told_of_call(call, seconds, known):

@@ -38,13 +38,11 @@ def gives(node):
         for mark in node.decorator_list
         for part in ast.walk(mark)
     }
-    inside, found = list(node.body), False
-    while inside and not found:
-        part = inside.pop()
+    inside = list(node.body)
+    for part in inside:
         if not isinstance(part, (ast.FunctionDef, ast.ClassDef, ast.Lambda)):
             inside.extend(ast.iter_child_nodes(part))
-        found = isinstance(part, ast.Return) and part.value is not None
-    return found and not marks & NAMED
+    return not marks & NAMED and any(isinstance(p, ast.Return) and p.value is not None for p in inside)
 
 
 ROOMS = "portable models roofline docs tests".split()
@@ -64,3 +62,16 @@ def test_functions_say_what_they_return_by_a_verb(folder):
 def test_code_acts_and_people_do_not(folder):
     assert not [place for place, _, text in documented(folder) if PEOPLE.search(text)]
     assert not [path for path in (ROOT / folder).glob("*.md") if PEOPLE.search(path.read_text())]
+
+
+@pytest.mark.parametrize("folder", ["portable", "roofline"])
+def test_names_of_files_functions_and_classes_say_what_they_do(folder):
+    assert not [
+        place
+        for place, *_ in documented(folder)
+        if re.search(
+            r"[/ ]_*(once|ahead|again|apart|alone|kept|told|given|seen|before|later|last|asked|taken|say|tell)"
+            r"(\.py:.*)?$",
+            place,
+        )
+    ]

@@ -441,8 +441,8 @@ def test_a_gain_ends_at_the_roof(machine):
     cause = Cause("divergence", 1.0, "", ideal=0.01)
     assert cause.without(1.0, 0.5).gain == 2.0 and cause.without(1.0, 0.001).gain == pytest.approx(100.0)
     assert (
-        cause.without(1.0, 0.95).told == ""
-        and cause.without(1.0, 0.5).told == ": up to 2 times as fast without"
+        cause.without(1.0, 0.95).clause == ""
+        and cause.without(1.0, 0.5).clause == ": up to 2 times as fast without"
     )
     assert cause.without(1.0, 0.5).as_dict("it: ")["gain"] == 2.0
 

@@ -196,7 +196,7 @@ def _called(here, function, *args):
     """Call a function of recording.py; places are given by their addresses."""
     b = here.b
     known = b.module.globals.get(function.name)
-    b.call(known or apart(define(b.module, function.fn)), [_address(b, x) for x in args])
+    b.call(known or _keep_function(define(b.module, function.fn)), [_address(b, x) for x in args])
 
 
 def _address(b, x):
@@ -347,7 +347,7 @@ class Marked(Named):
         return tuple(Value(r.dtype, r.kind, ops.b.extract_value(x, k)) for k, r in enumerate(results))
 
 
-def apart(function):
+def _keep_function(function):
     """Make a function the module's own, and one that stays a function."""
     function.linkage = "internal"
     function.attributes.add("noinline")
@@ -363,7 +363,7 @@ def _define(outer, text, args, label, float_dtype):
     returned = [lower.ops.type_of(v.dtype, v.kind) for v in flat(results)]
     returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
     types = [lower.ops.type_of(v.dtype, v.kind) for v in args if v.const is None]
-    function = apart(ir.Function(ops.b.module, ir.FunctionType(returned, types), label))
+    function = _keep_function(ir.Function(ops.b.module, ir.FunctionType(returned, types), label))
     return function, _fill(function, lower, text, args)
 
 

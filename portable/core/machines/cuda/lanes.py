@@ -316,7 +316,7 @@ def scan_block(ops, own, neutral, combine, n):
     barrier(ops)
     before = total = neutral
     for k in range(n_warps):
-        part = _kept(ops, place, k, own, UNIFORM)
+        part = _stored_state(ops, place, k, own, UNIFORM)
         here = Value("bool", VARYING, ops.b.icmp_signed("==", warp, I32(k)))
         before = _chosen(ops, here, total, before)
         total = combine(total, part)
@@ -355,7 +355,7 @@ def _each_warps(ops, state, n_warps, name):
     with ops.b.if_then(first):
         _keep(ops, place, ops.b.ashr(rank, I64(5)), state)
     barrier(ops)
-    return (_kept(ops, place, k, state, VARYING) for k in range(n_warps))
+    return (_stored_state(ops, place, k, state, VARYING) for k in range(n_warps))
 
 
 def _chosen(ops, condition, state, other):
@@ -373,7 +373,7 @@ def _keep(ops, place, warp, state):
         ops.b.store(ops.get(v), word)
 
 
-def _kept(ops, place, number, state, kind):
+def _stored_state(ops, place, number, state, kind):
     """Return a warp's stored state, shaped like `state`."""
     words = words_of(ops, place, I64(number), len(state))
     return tuple(Value(v.dtype, kind, ops.b.load(word, ops.scalar(v.dtype))) for v, word in zip(state, words))

@@ -277,7 +277,7 @@ class Scan(Scanned):
         places = words_of(ops, found, I64(0), len(self.state))
         # the first warp has stored the total meanwhile
         with b.if_then(self._is_warp(self.threads // WARP - 1)):
-            state = self._before(tile)
+            state = self._prefix_before(tile)
             with b.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
         self._hint(None)
@@ -313,7 +313,7 @@ class Scan(Scanned):
                     )
 
     # ---- the prefix before a tile
-    def _before(self, tile):
+    def _prefix_before(self, tile):
         """Run by one warp; its first thread receives the result. Waits for the tile's own total too: the
         block that computed it has read the tile, which may now be overwritten by its prefixes.
         """

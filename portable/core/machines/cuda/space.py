@@ -186,11 +186,11 @@ class _Faults:
         finally:  # an interrupted launch's fault must not be reported by the next one
             cu.cuStreamSynchronize(stream)
             if self.found.value:
-                words = self._taken()
+                words = self._clear_fault()
         if words:
             self.sites.raise_if(words)
 
-    def _taken(self):
+    def _clear_fault(self):
         """Return the words of a fault, and clear them."""
         words = ctypes.string_at(self.words.pointer, N_BYTES)
         ctypes.memset(self.words.pointer, 0, N_BYTES)
@@ -429,11 +429,11 @@ def _shortest(call, handle, grid, threads, shared, stream, parameters):
     shape = Shape(*(grid if grid.__class__ is tuple else (grid, 1, 1)), threads, 1, 1, shared, stream)
     of_shape = ctypes.byref(shape)
 
-    def again():
+    def launch():
         if not driver.here.context or cu.launch_as(of_shape, handle, parameters, None):
             call()
 
-    return again
+    return launch
 
 
 def sequence(space, recorded):
@@ -474,15 +474,15 @@ class _Workspace:
         self.partials, self.scans = [], []
 
     def room(self, n_bytes):
-        return self._last(self.partials, n_bytes)
+        return self._largest_buffer(self.partials, n_bytes)
 
     def words(self, n_bytes):
         """Return the words that only scans write, zero before the first: a word with a launch's mark is a
         number.
         """
-        return self._last(self.scans, n_bytes, zero=True)
+        return self._largest_buffer(self.scans, n_bytes, zero=True)
 
-    def _last(self, kept, n_bytes, zero=False):
+    def _largest_buffer(self, kept, n_bytes, zero=False):
         if not kept or n_bytes > kept[-1].nbytes:
             kept.append(self.context.allocate(max(2 * n_bytes, 1 << 16), zero))
         return kept[-1].pointer
