@@ -82,7 +82,7 @@ def _on_table(act, function, options):
         setattr(options, name, _windows(name, getattr(options, name), options.segments))
     table = files.read(options.data, options.dataset, options.segments)
     table, options.segments = frames.without_segments(table, options.segments)
-    act(options, table, command.keyword_arguments(options, function))
+    act(options, table, command.arguments_of(options, function))
 
 
 def _windows(name, given, segments):

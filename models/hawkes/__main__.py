@@ -103,7 +103,7 @@ class _Job(NamedTuple):
     def sample(self, method="metropolis"):
         """Draw from the posterior; on Ctrl-C, save the draws until then."""
         sampler = sample_nuts if method == "nuts" else sample_posterior
-        asked = command.keyword_arguments(self.options, sampler) | {"start": self.start, "fixed": self.fixed}
+        asked = command.arguments_of(self.options, sampler) | {"start": self.start, "fixed": self.fixed}
         if self.options.background != "paper" and "omega" in self.start.names():
             # mean delays longer than the record cannot be distinguished from background, and theta is then
             # unbounded
@@ -156,7 +156,7 @@ def _prepare(options):
 def _read(options):
     """Read the events; return them and the initial parameters."""
     options.reference_mark, options.end = map(parts.number_or_text, (options.reference_mark, options.end))
-    events = read_catalogue(options.events, **command.keyword_arguments(options, read_catalogue))
+    events = read_catalogue(options.events, **command.arguments_of(options, read_catalogue))
     if options.jitter is not None:
         moved = jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
         events = replace(events, locations=moved)
@@ -188,7 +188,7 @@ def _with_paper(options, events, start):
 def _with_fitted(options, events, start):
     """Return the likelihood with a background fitted alternately with the triggering, the initial
     parameters, and the names of the fixed ones."""
-    how = command.keyword_arguments(options, fit_background) | {"horizon_h": events.horizon_h} | _how(options)
+    how = command.arguments_of(options, fit_background) | {"horizon_h": events.horizon_h} | _how(options)
     if events.marks is not None:
         how |= {"marks": events.marks, "reference_mark": events.reference_mark}
     how["box_km"] = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
@@ -417,7 +417,7 @@ def run_simulate(options):
         )
     box = np.reshape(options.box_km, (-1, 2))
     params = Parameters(1.0, 1.0, 1.0, options.theta, options.omega, options.h)
-    made = simulate(params, **command.keyword_arguments(options, simulate) | {"box_km": box})
+    made = simulate(params, **command.arguments_of(options, simulate) | {"box_km": box})
     write_table(Path(options.out), _axes(made.locations) | {"t_hours": made.times, "parent": made.parents})
     n_triggered = (made.parents >= 0).sum()
     command.write_json(options, n_events=len(made.times), n_triggered=n_triggered)
@@ -434,12 +434,10 @@ def run_calibrate(options):
     if options.mutual:
         return _print_shares(options, mutual_coverage(**how))
     if options.noise:
-        return _print_shares(
-            options, calibrate_noise(**command.keyword_arguments(options, calibrate_noise) | how)
-        )
+        return _print_shares(options, calibrate_noise(**command.arguments_of(options, calibrate_noise) | how))
     if options.background:
         return _print_shares(options, coverage(options.background, options.clusters, **how))
-    found = calibrate(options.method, **command.keyword_arguments(options, calibrate))
+    found = calibrate(options.method, **command.arguments_of(options, calibrate))
     command.write_json(options, p_values=found.p_values)
     console.print(
         f"{n_sets} data sets of at least {found.least_events} events, at least {found.least_ess:.0f}"

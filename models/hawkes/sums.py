@@ -142,10 +142,8 @@ class PairSums:
 
     def _compare(self, params, windows):
         all_pairs = 0.5 * self.n_events**2
-        background = (
-            0.0 if self._given or self._keep_background else 2.0 * self._pairs_within(windows.background_h)
-        )
-        in_time = self._pairs_within(windows.excitation_h)
+        background = 0.0 if self._given or self._keep_background else 2.0 * self._pairs(windows.background_h)
+        in_time = self._pairs(windows.excitation_h)
         k = windows.excitation_h if math.isfinite(windows.excitation_h) else self.span_h
         trigger = params.triggering
         cut = (
@@ -162,7 +160,7 @@ class PairSums:
         }
         return min(costs, key=costs.get)
 
-    def _pairs_within(self, reach_h):
+    def _pairs(self, reach_h):
         """Return the number of pairs of events at most `reach_h` hours apart."""
         if not math.isfinite(reach_h):
             return 0.5 * self.n_events**2

@@ -131,7 +131,7 @@ def _fit(options):
     panel, start = _panel(options, samples), time.perf_counter()
     figures.check_pairs(panel, options.pairs)
     space = options.space or (None if options.client else str(pk.default_space()))
-    asked = command.keyword_arguments(options, cytometry.fit) | {"panel": panel, "space": space}
+    asked = command.arguments_of(options, cytometry.fit) | {"panel": panel, "space": space}
     found = cytometry.fit(samples, options.n_components, **asked)
     seconds = time.perf_counter() - start
     _save(found, folder)
@@ -175,7 +175,7 @@ def _save(found, folder):
 
 
 def _panel(options, samples):
-    asked = command.keyword_arguments(options, cytometry.Panel.of)
+    asked = command.arguments_of(options, cytometry.Panel.of)
     if options.compensation not in COMPENSATIONS:
         asked["compensation"] = cytometry.read_spillover(options.compensation)
     return cytometry.Panel.of(samples, **asked)

@@ -47,7 +47,7 @@ def _command(commands, act, *names, **changes):
     """Add a command that calls a function, with options of its parameters."""
     one = commands.add_parser(act.__name__, help=act.__doc__.partition(".")[0])
     command.add(one, act, *names, **changes)
-    one.set_defaults(act=lambda options: act(**command.keyword_arguments(options, act)))
+    one.set_defaults(act=lambda options: act(**command.arguments_of(options, act)))
     return one
 
 

@@ -177,7 +177,7 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
         to.add_argument(prefix + flag, **how)
 
 
-def keyword_arguments(options: argparse.Namespace, function: Callable) -> dict:
+def arguments_of(options: argparse.Namespace, function: Callable) -> dict:
     """Return the keyword arguments of a function from the command line, including its space and its
     client."""
     wanted = inspect.signature(function).parameters.values()

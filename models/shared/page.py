@@ -290,7 +290,7 @@ def run(study: type[Study], options: Namespace) -> Study:
     data = getattr(options, "data", None)
     line = f"python docs/papers/{_name(study)}.py" + f" --{options.size}" * (options.size != "middle")
     line += " --data FOLDER" * bool(data)
-    made = study(options.size, options.space, data, line, **command.keyword_arguments(options, study))
+    made = study(options.size, options.space, data, line, **command.arguments_of(options, study))
     for name in wanted:
         begin = time.perf_counter()
         made.page.section(study.sections[name])

@@ -85,7 +85,7 @@ def _read(options):
     with contextlib.suppress(ValueError, TypeError):  # otherwise it is a date, or None
         options.end = float(options.end)
     return read(
-        options.file, **command.keyword_arguments(options, read) | ({"run": None} if options.one_run else {})
+        options.file, **command.arguments_of(options, read) | ({"run": None} if options.one_run else {})
     )
 
 
@@ -93,7 +93,7 @@ def _fit(options):
     check_outputs(options, "out", "plot", "json", inputs=("file",))
     console, runs = Console(highlight=False), _read(options)
     console.print(repr(runs))
-    how = command.keyword_arguments(options, fit)
+    how = command.arguments_of(options, fit)
 
     def kept(part):
         return how | {"checkpoint": inside(options.checkpoint, part)}
@@ -138,7 +138,7 @@ def _errors(model, runs, options):
     if not options.errors:
         return None, ()
     try:
-        return standard_errors(model, runs, **command.keyword_arguments(options, standard_errors)), ()
+        return standard_errors(model, runs, **command.arguments_of(options, standard_errors)), ()
     except InputError as error:
         return None, (f"no standard errors: {error}",)
 
@@ -192,7 +192,7 @@ def _simulate(options):
     if Path(options.out).suffix != ".npz":
         raise InputError(f"--out is {options.out}; expected a name that ends in .npz")
     process = TransientMAP.load(options.file)
-    runs = process.simulate(options.n_runs, **command.keyword_arguments(options, process.simulate))
+    runs = process.simulate(options.n_runs, **command.arguments_of(options, process.simulate))
     with replacing(options.out, "--out") as beside:
         np.savez(beside, values=runs.values, lengths=runs.lengths)
     command.write_json(options, n_runs=len(runs.lengths), n_gaps=runs.n_gaps)

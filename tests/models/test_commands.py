@@ -221,7 +221,7 @@ def test_options_are_taken_from_a_function(told):
     made = argparse.ArgumentParser()
     command.add(made, example, "hours", "n_draws", "rare", "lonlat", "level")
     options = made.parse_args("--hours 3 --draws 9 --no-rare".split())
-    assert command.keyword_arguments(options, example) == {
+    assert command.arguments_of(options, example) == {
         "n_draws": 9,
         "rare": False,
         "lonlat": False,

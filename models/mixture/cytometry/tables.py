@@ -10,7 +10,7 @@ from .. import covariance
 from .labels import shares
 
 
-def _named_columns(names, what, values):
+def _titled(names, what, values):
     """Return the columns of a table, named by `names` followed by `what`."""
     return {f"{name}{what}": own for name, own in zip(names, values.T)}
 
@@ -30,10 +30,8 @@ def write_components(path, populations, tallies):
     cells = sum(own.components for own in tallies)
     variances = covariance.variances(model.covariance, model.covariances_, k, p)
     columns = {"component": np.arange(k), "population": populations.members, "weight": model.weights_}
-    columns |= {"cells": cells} | _named_columns(
-        panel.names, " mean", panel.centres + panel.spreads * model.means_
-    )
-    columns |= _named_columns(panel.names, " deviation", panel.spreads * np.sqrt(variances))
+    columns |= {"cells": cells} | _titled(panel.names, " mean", panel.centres + panel.spreads * model.means_)
+    columns |= _titled(panel.names, " deviation", panel.spreads * np.sqrt(variances))
     order = np.argsort(-model.weights_)
     write_csv(path, "--out", {name: own[order] for name, own in columns.items()})
 
@@ -48,9 +46,7 @@ def write_populations(path, populations):
     columns |= {"components": np.array(members), "cells": cells, "share": cells / max(cells.sum(), 1)}
     if populations.stability is not None:
         columns["stability"] = populations.stability
-    write_csv(
-        path, "--out", columns | _named_columns(populations.panel.names, " median", populations.medians)
-    )
+    write_csv(path, "--out", columns | _titled(populations.panel.names, " median", populations.medians))
 
 
 def write_shares(path, labels):
@@ -61,7 +57,5 @@ def write_shares(path, labels):
     columns["cells"] = np.array([own.n_cells for own in labels])
     columns["left out"] = np.array([own.n_left_out for own in labels])
     write_csv(
-        path,
-        "--out",
-        columns | _named_columns(names, ": cells", counts) | _named_columns(names, ": share", shares(labels)),
+        path, "--out", columns | _titled(names, ": cells", counts) | _titled(names, ": share", shares(labels))
     )
