@@ -49,10 +49,7 @@ class Cause:
 
     def as_dict(self, subject):
         """Return the cause as a JSON object; `subject` is the subject of its clause."""
-        told = {
-            **picked(self, "name seconds provenance"),
-            "text": f"{subject}{self.clause}",
-        }
+        told = {**picked(self, "name seconds provenance"), "text": f"{subject}{self.clause}"}
         return told | {"gain": self.gain and float(f"{self.gain:.4g}")}
 
 

@@ -74,10 +74,7 @@ def causes(kernel, ceilings):
         for c in candidates(kernel, ceilings, took)
         if HALF * took <= c.seconds <= REFUTED * took
     ]
-    found = sorted(
-        (c for c in found if c.gain >= WORTH),
-        key=lambda c: (-round(c.gain, 2), -c.seconds),
-    )
+    found = sorted((c for c in found if c.gain >= WORTH), key=lambda c: (-round(c.gain, 2), -c.seconds))
     if not found and (cause := compiled.special(kernel, ceilings, took)):
         return [cause]
     if not found:

@@ -78,11 +78,7 @@ class Ceiling:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the ceiling as a JSON object."""
-        return {
-            **picked(self, "name unit best method"),
-            "provenance": "measured",
-            **self.rate.as_dict(),
-        }
+        return {**picked(self, "name unit best method"), "provenance": "measured", **self.rate.as_dict()}
 
 
 @dataclass(frozen=True)

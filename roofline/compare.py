@@ -101,11 +101,7 @@ class Outcome:
 
 
 def run(
-    duel: Duel,
-    rounds: int | None,
-    outcome: Outcome,
-    on_start=lambda label: None,
-    on_row=lambda row: None,
+    duel: Duel, rounds: int | None, outcome: Outcome, on_start=lambda label: None, on_row=lambda row: None
 ):
     """Time ours against each peer in turn: ours, peer, ours, peer, ...
 

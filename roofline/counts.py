@@ -326,10 +326,7 @@ class Counts:
             "flops": self.flops_by_dtype,
             "special": _joined(self.special),
             "atomics": _joined(self.atomics),
-            "bytes": {
-                **picked(self, "compulsory loaded stored scratch"),
-                "lines": self.line_bytes,
-            },
+            "bytes": {**picked(self, "compulsory loaded stored scratch"), "lines": self.line_bytes},
             "lines": self.by_line(),
             "executed": self.executed_totals,
             "masked_lanes": self.masked,

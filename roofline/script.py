@@ -63,10 +63,7 @@ def collect(path, arguments, part, ceilings=None, on_start=lambda label, done: N
     Profile
     """
     counted = Counted()
-    with (
-        profile(counted.count_if_due if ceilings else None, apart=True) as made,
-        Lines(made.look) as lines,
-    ):
+    with profile(counted.count_if_due if ceilings else None, apart=True) as made, Lines(made.look) as lines:
         _run(part, path, arguments)
     if not made.events:
         part(None).failures.append(Failure("script", str(path), "it launched no kernel"))

@@ -158,13 +158,7 @@ def experiment(
     known = load(table) if table.exists() else []
     try:
         for cell in study(
-            spaces,
-            sizes,
-            ys,
-            Design(runs),
-            known,
-            checkpoint or folder / "checkpoint",
-            client=client,
+            spaces, sizes, ys, Design(runs), known, checkpoint or folder / "checkpoint", client=client
         ):
             print(ROW.format(**cell), flush=True)
             if cell not in known:

@@ -95,13 +95,7 @@ def below_systematic(position, row):
     that near to a whole number, its whole part is the count; otherwise products of whole numbers decide
     exactly.
     """
-    steps = pk.bits(
-        pk.fma(
-            real(position),
-            row.ratio,
-            STEPS - real(row.start) / real(row.total),
-        )
-    )
+    steps = pk.bits(pk.fma(real(position), row.ratio, STEPS - real(row.start) / real(row.total)))
     k = (steps >> 20) & MOST
     if ((steps + 4) & (2**20 - 1)) < 8:
         k = (((steps + 2**19) >> 20) & MOST) - 1

@@ -304,22 +304,7 @@ def weigh_one(n_dims, kept, averaged, slot, r, k, log_weight, largest, row_scale
 
 @pk.kernel
 def weigh(
-    team,
-    n_dims,
-    tile_size,
-    bits,
-    half,
-    kept,
-    averaged,
-    slot,
-    slot_w,
-    x,
-    log_w,
-    now,
-    w,
-    sums,
-    squares,
-    parts,
+    team, n_dims, tile_size, bits, half, kept, averaged, slot, slot_w, x, log_w, now, w, sums, squares, parts
 ):
     """Add up over a tile q, the square of its upper half, and, if `averaged`, q x; write w if `kept`. One
     team per tile, the last tile first.

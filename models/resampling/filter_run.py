@@ -56,7 +56,7 @@ class Run:
         horizon=None,
         n_kept=None,
         keep=False,
-        means=True,
+        means=False,
         first=0,
         free=((), np.zeros((0, 2)), np.zeros((0, 2))),
     ):

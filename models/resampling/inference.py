@@ -205,12 +205,7 @@ def sample_pmmh(
     def make(problem, n_chains, seed):
         return Metropolis(problem, n_chains, n_blocks, seed)
 
-    settings = {
-        "n_blocks": n_blocks,
-        "guided": guided,
-        "threshold": threshold,
-        "dtype": str(np.dtype(dtype)),
-    }
+    settings = {"n_blocks": n_blocks, "guided": guided, "threshold": threshold, "dtype": str(np.dtype(dtype))}
     return draw(sampling, "PMMH", *of_model(sampling, model, filters, n, observations, make, settings))
 
 

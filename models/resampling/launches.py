@@ -67,16 +67,7 @@ def _draw_strata(wanted, records, before, seed, step):
     tiles = teams(n_rows * n_tiles, SWEEP_TEAM)
     launch(tiles, strata.fill_strata, wanted, seed, step, records, before)
     stride = min(_ONE_BY_ONE, 4 * records.shape[1])
-    launch(
-        (n_rows, stride),
-        strata.draw_one_by_one,
-        stride,
-        wanted,
-        seed,
-        step,
-        records,
-        before,
-    )
+    launch((n_rows, stride), strata.draw_one_by_one, stride, wanted, seed, step, records, before)
     launch(row_policy(n_rows, n_tiles), weight_kernels.add_up, before)
     launch(tiles, strata.lay_strata, wanted, before, records)
 

@@ -96,7 +96,7 @@ class Online:
         self._single, self._params = data.single, data.params
         with on(model.space):
             keys = np.full((len(data.params), 1), self.seed, np.uint64)
-            self._run = Run(model, data, n, keys, ENDLESS, 2)
+            self._run = Run(model, data, n, keys, ENDLESS, 2, means=True)
             self._run.keep_weights()  # `save` needs them
             self._summaries = Summaries(self._run, variances, levels, moments, model.n_moments(moments, data))
         self._total, self._died = np.zeros(len(data.params)), np.zeros(len(data.params), bool)

@@ -312,11 +312,7 @@ class Tempered:
     def step(self, number, populations):
         """Choose the next power; return the increments of log-weights, and zeros, as log-likelihoods do not
         change."""
-        logs, power, threshold = (
-            populations.points.log_likelihood,
-            populations.power,
-            populations.threshold,
-        )
+        logs, power, threshold = (populations.points.log_likelihood, populations.power, populations.threshold)
         wanted = threshold * populations.size(np.where(logs == -np.inf, -np.inf, 0.0))
         low, high = 0.0, 1.0 - power
         finished = populations.size(high * logs) >= wanted

@@ -63,16 +63,7 @@ _REPEATS = 5  # largest number of timed calls
 _STEPS_A_PARTICLE = 8.0  # steps of a chain, or proposals, that cost as much as a particle elsewhere
 _LONG = 1 << 26  # product of particles and steps above which a cell's sets are stored one by one
 _BOUND = 1.0  # upper bound of the weights: exp(0)
-_KINDS = dict(
-    scheme=str,
-    kind=str,
-    n=int,
-    y=Real,
-    runs=int,
-    mse=Real,
-    bias_share=Real,
-    seconds=Real,
-)
+_KINDS = dict(scheme=str, kind=str, n=int, y=Real, runs=int, mse=Real, bias_share=Real, seconds=Real)
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 

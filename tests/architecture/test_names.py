@@ -90,10 +90,7 @@ def run(where, folder, *command):
 
 
 def test_the_top_level_of_the_wheel(wheel):
-    assert sorted(p.name for p in wheel.iterdir()) == [
-        "portable",
-        "portable_pytest.py",
-    ]
+    assert sorted(p.name for p in wheel.iterdir()) == ["portable", "portable_pytest.py"]
     inside = {p.relative_to(wheel).as_posix() for p in wheel.rglob("*.py")}
     assert {"portable/models/hawkes/__init__.py", "portable/roofline/__main__.py"} <= inside
     beside = {p for p in inside if re.search(r"roofline/(cases|peers|truth)/", p)}

@@ -20,14 +20,7 @@ from .gallery_of_indices import (
     where_smallest_broken,
     zeros,
 )
-from .gallery_of_teams import (
-    FOUR,
-    arrays,
-    mirror_of_shares_broken,
-    reverse,
-    reverse_broken,
-    strided_sum,
-)
+from .gallery_of_teams import FOUR, arrays, mirror_of_shares_broken, reverse, reverse_broken, strided_sum
 
 
 @pk.kernel

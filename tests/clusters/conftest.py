@@ -16,10 +16,7 @@ def unwatched():
     system monitor.
     """
     with dask.config.set(
-        {
-            "distributed.worker.profile.enabled": False,
-            "distributed.admin.system-monitor.interval": "5s",
-        }
+        {"distributed.worker.profile.enabled": False, "distributed.admin.system-monitor.interval": "5s"}
     ):
         yield
 

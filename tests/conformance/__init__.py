@@ -26,11 +26,6 @@ def run(space, steps=range(1, 100), options=(), environment=()):
     """
     folder = Path(__file__).parent
     files = [str(f) for f in sorted(folder.glob("test_step*.py")) if int(f.name[9:11]) in steps]
-    command = [
-        sys.executable,
-        *"-m pytest -q -p no:cacheprovider -p no:benchmark".split(),
-        *options,
-        *files,
-    ]
+    command = [sys.executable, *"-m pytest -q -p no:cacheprovider -p no:benchmark".split(), *options, *files]
     variables = os.environ | {"PORTABLE_TEST_SPACES": space} | dict(environment)
     return subprocess.run(command, cwd=folder.parents[1], env=variables, check=False).returncode

@@ -20,16 +20,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from . import constants, edges, effects, launches, ranges, reductions, small, teams
-from .comparing import (
-    CPU,
-    CUDA,
-    LOWERED,
-    Difference,
-    Refused,
-    RefusedBySpace,
-    Undefined,
-    compare,
-)
+from .comparing import CPU, CUDA, LOWERED, Difference, Refused, RefusedBySpace, Undefined, compare
 from .program import replay
 
 KINDS = {
@@ -190,14 +181,7 @@ def reason(message):
 
 
 def campaign(
-    programs,
-    seed_,
-    space=None,
-    processes=1,
-    say=lambda outcome: None,
-    shrink=True,
-    chunk=20,
-    kinds=SHARES,
+    programs, seed_, space=None, processes=1, say=lambda outcome: None, shrink=True, chunk=20, kinds=SHARES
 ):
     """Run all tasks and return Outcomes by kind. `say` is called after each chunk."""
     totals, left = (
@@ -238,9 +222,7 @@ def _some(wanted, space, shrink, processes, folder):
             code = "none: it hangs"
         if code not in (0, 1):
             ended[task] = Outcome(
-                task[0],
-                1,
-                differences=[(f"the process ends; exit status {code}", running.read_text())],
+                task[0], 1, differences=[(f"the process ends; exit status {code}", running.read_text())]
             )
         running.unlink()
     if len(done) + len(ended) == 0:

@@ -16,12 +16,7 @@ class Member:
     """Handle of the team in one of its members."""
 
     def __init__(self, rank, size, league_rank, league_size, scratches):
-        self.rank, self.size, self.league_rank, self.league_size = (
-            rank,
-            size,
-            league_rank,
-            league_size,
-        )
+        self.rank, self.size, self.league_rank, self.league_size = (rank, size, league_rank, league_size)
         self.scratches, self.n_scratches = scratches, 0
 
     def meet(self, word, value):
@@ -56,12 +51,7 @@ def run(program, team_size, fused):
             result = _teams(program, reader, types, values, team_size)
         else:
             result = _indices(program, reader, types, values)
-    return (
-        [a for a in arrays if isinstance(a, np.ndarray)],
-        result,
-        meaning.Notes.overflow,
-        reader.fuses,
-    )
+    return ([a for a in arrays if isinstance(a, np.ndarray)], result, meaning.Notes.overflow, reader.fuses)
 
 
 def _argument(arg, own):

@@ -142,13 +142,7 @@ MENDS = [
         "            result = mapped(self.rounded, frame.result)\n",
         "            result = frame.result\n",
     ),
-    (
-        11,
-        "what a function is given",
-        BUILD,
-        "        args = [mapped(self.rounded, a) for a in args]\n",
-        "",
-    ),
+    (11, "what a function is given", BUILD, "        args = [mapped(self.rounded, a) for a in args]\n", ""),
     (
         12,
         "one reducer over two dtypes",

@@ -96,12 +96,7 @@ def launch(program, namespace, space, args, packed=True):
     if program.launch == "scan":
         *args, out = args
         return pk.parallel_scan(
-            policy,
-            kernel,
-            *args,
-            out=out,
-            reducer=reducers[0],
-            inclusive=program.inclusive,
+            policy, kernel, *args, out=out, reducer=reducers[0], inclusive=program.inclusive
         )
     return pk.parallel_reduce(policy, kernel, *args, reducer=reducers if len(reducers) > 1 else reducers[0])
 

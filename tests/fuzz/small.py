@@ -15,20 +15,8 @@ from .ranges import LENGTH, draw_dtypes
 
 WIDTH = 4  # of the rows
 VECTORS = {"vec1": 2, "vec2": 2, "vec3": 3, "vec4": 3}
-FORMS = [
-    "A * s + B",
-    "s - A * B",
-    "A * B - B * s",
-    "-A",
-    "A / (abs(B) + s * s + 1.0)",
-    "abs(A) - s",
-]
-FORMS += [
-    "pk.minimum(A, s) * B",
-    "pk.where(c, A, B)",
-    "np.floor(A) + pk.clip(B, -2.0, s)",
-    "(A + B) * 0.5",
-]
+FORMS = ["A * s + B", "s - A * B", "A * B - B * s", "-A", "A / (abs(B) + s * s + 1.0)", "abs(A) - s"]
+FORMS += ["pk.minimum(A, s) * B", "pk.where(c, A, B)", "np.floor(A) + pk.clip(B, -2.0, s)", "(A + B) * 0.5"]
 CLASSES = """class Pair(NamedTuple):
     a: float
     m: int = 3
@@ -126,12 +114,7 @@ class Small(Grammar):
         name, to = self.pick(list(VECTORS)), self.pick(self.variables["f"])
         n, k = VECTORS[name], f"({self.expr('I', 1)}) % {VECTORS[name]}"
         plain = "".join(f"{name}_{j} if {k} == {j} else " for j in range(n - 1)) + f"{name}_{n - 1}"
-        return [
-            both(
-                f"{to} = pk.{self.dtypes['f']}({name}[{k}])",
-                f"{to} = pk.{self.dtypes['f']}({plain})",
-            )
-        ]
+        return [both(f"{to} = pk.{self.dtypes['f']}({name}[{k}])", f"{to} = pk.{self.dtypes['f']}({plain})")]
 
     def make_slice(self, depth):
         """Draw a store to a part of a row, or the part's sum."""
@@ -139,10 +122,7 @@ class Small(Grammar):
         n, s = VECTORS[name], self.name("h")
         before = [f"{s} = {self.settled('f', 1)}"]  # a store may change it
         low = self.number(0, WIDTH - n)
-        part, places = (
-            f"rows[i, {low}:{low + n}]",
-            [f"rows[i, {low + k}]" for k in range(n)],
-        )
+        part, places = (f"rows[i, {low}:{low + n}]", [f"rows[i, {low + k}]" for k in range(n)])
         how = self.pick(["vector", "number", "own", "row", "step", "sum"])
         if how == "vector":
             op = self.pick(["=", "+=", "*="])
@@ -154,13 +134,7 @@ class Small(Grammar):
                 ),
             ]
         if how == "number":
-            return [
-                *before,
-                both(
-                    "rows[i, :] = " + s,
-                    join(f"rows[i, {k}] = {s}" for k in range(WIDTH)),
-                ),
-            ]
+            return [*before, both("rows[i, :] = " + s, join(f"rows[i, {k}] = {s}" for k in range(WIDTH)))]
         if how == "own":
             return [*before, both(f"{part} -= {part} * {s}", join(f"{p} -= {p} * {s}" for p in places))]
         if how == "row":
@@ -174,19 +148,10 @@ class Small(Grammar):
         if how == "step":
             return [
                 *before,
-                both(
-                    f"rows[i, ::2] = {s}",
-                    join(f"rows[i, {k}] = {s}" for k in range(0, WIDTH, 2)),
-                ),
+                both(f"rows[i, ::2] = {s}", join(f"rows[i, {k}] = {s}" for k in range(0, WIDTH, 2))),
             ]
         to, real = self.pick(self.variables["f"]), f"pk.{self.dtypes['f']}"
-        return [
-            *before,
-            both(
-                f"{to} = {real}({part}.sum())",
-                f"{to} = {real}({sum_of(places)})",
-            ),
-        ]
+        return [*before, both(f"{to} = {real}({part}.sum())", f"{to} = {real}({sum_of(places)})")]
 
     def make_record(self, depth):
         if self.chance(2):
@@ -225,20 +190,14 @@ def programs(draw):
     begin = []
     for name, n in VECTORS.items():
         values = ", ".join(f"x[(i + {n + k}) % 21]" for k in range(n))
-        begin.append(
-            both(
-                f"{name} = pk.vector({values})",
-                f"{', '.join(g.numbers(name))} = {values}",
-            )
-        )
+        begin.append(both(f"{name} = pk.vector({values})", f"{', '.join(g.numbers(name))} = {values}"))
     body = [
         "unused = wide(i)",
         f"a, b, m = x[i], x[(i + 5) % 21], pk.{whole}(i % 7)",
         "z, flag = u[i], i % 2 == 0",
         *begin,
         both(
-            f"rec1 = Pair(x[(i + 9) % 21], pk.{whole}(2))",
-            f"rec1_a, rec1_m = x[(i + 9) % 21], pk.{whole}(2)",
+            f"rec1 = Pair(x[(i + 9) % 21], pk.{whole}(2))", f"rec1_a, rec1_m = x[(i + 9) % 21], pk.{whole}(2)"
         ),
         *g.block(3, 5),
         "fo[i] += vec1[0] + vec3[1] * vec3[2] + a",

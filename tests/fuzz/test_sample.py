@@ -62,11 +62,7 @@ def test_the_oracle_rounds_once():
 
 def test_the_oracle_differs_where_a_space_would(monkeypatch):
     """A changed definition of an operation is detected: shifts that take their count modulo the width."""
-    monkeypatch.setattr(
-        meaning,
-        "shift",
-        lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0,
-    )
+    monkeypatch.setattr(meaning, "shift", lambda op, x, count, dtype: x >> count % 32 if op == ">>" else 0)
     outcome = run_chunk("edge", seed_=4, n=40, shrink=False)
     assert outcome.differences
 

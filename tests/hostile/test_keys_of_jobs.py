@@ -390,20 +390,8 @@ JOBS = {
             "E_max",
         },  # these decide which pairs continue; the last have tests below
     ),
-    "chosen dimensions": (
-        edm.cross_map,
-        MAP | {"dims": "target", "E_max": 3},
-        {"E_max": 4},
-        (),
-        set(),
-    ),
-    "seasonal": (
-        edm.cross_map_test,
-        MAP | {"surrogate": "seasonal", "period": 5},
-        {"period": 6},
-        (),
-        set(),
-    ),
+    "chosen dimensions": (edm.cross_map, MAP | {"dims": "target", "E_max": 3}, {"E_max": 4}, (), set()),
+    "seasonal": (edm.cross_map_test, MAP | {"surrogate": "seasonal", "period": 5}, {"period": 6}, (), set()),
     "em": (
         mixed,
         FIT,

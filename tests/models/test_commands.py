@@ -61,8 +61,7 @@ WHOLE = pytest.mark.skipif(
 
 
 @pytest.mark.parametrize(
-    "option",
-    "--json --space --seed --dtype --level --checkpoint --progress --cluster --out".split(),
+    "option", "--json --space --seed --dtype --level --checkpoint --progress --cluster --out".split()
 )
 def test_an_option_means_the_same_everywhere(option):
     """It has the same kind of value, and, where no default is stated, the same help."""
@@ -195,12 +194,7 @@ def test_how_a_command_ends(capsys):
 
 
 def example(
-    hours: float,
-    *,
-    n_draws: int = 7,
-    rare: bool = True,
-    lonlat: bool = False,
-    level: float | None = None,
+    hours: float, *, n_draws: int = 7, rare: bool = True, lonlat: bool = False, level: float | None = None
 ):
     """Do something.
 

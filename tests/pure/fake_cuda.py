@@ -227,16 +227,10 @@ def _functions(fake):
         "cuCtxSetCurrent": (lambda c: setattr(fake, "current", c), [handle]),
         "cuCtxSynchronize": (nothing, []),
         "cuCtxEnablePeerAccess": (nothing, [handle, c_uint]),
-        "cuPointerGetAttributes": (
-            pointer_attributes,
-            [c_uint, POINTER(c_int), POINTER(c_void_p), c_uint64],
-        ),
+        "cuPointerGetAttributes": (pointer_attributes, [c_uint, POINTER(c_int), POINTER(c_void_p), c_uint64]),
         "cuModuleLoadDataEx": (load, [handle_out, c_void_p, c_uint, POINTER(c_int), handle_out]),
         "cuModuleUnload": (forget, [handle]),
-        "cuModuleGetFunction": (
-            lambda f, m, n: out(f, FUNCTIONS + len(n)),
-            [handle_out, handle, c_char_p],
-        ),
+        "cuModuleGetFunction": (lambda f, m, n: out(f, FUNCTIONS + len(n)), [handle_out, handle, c_char_p]),
         "cuLinkCreate_v2": (link_create, [c_uint, POINTER(c_int), handle_out, handle_out]),
         "cuLinkAddData_v2": (
             link_add,

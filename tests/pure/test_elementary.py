@@ -146,10 +146,7 @@ CASES = {
     "degrees": Case(mpmath.degrees, np.degrees, [[(-7, 7)]], (-100, 100)),
     "radians": Case(mpmath.radians, np.radians, [[(-360, 360)]], (-100, 100)),
     "remainder": Case(
-        lambda x, y: x - y * mpmath.nint(x / y),
-        of_math(math.remainder),
-        [[(-50, 50)], [(-5, 5)]],
-        (-40, 40),
+        lambda x, y: x - y * mpmath.nint(x / y), of_math(math.remainder), [[(-50, 50)], [(-5, 5)]], (-40, 40)
     ),
     "logb": Case(
         lambda x: mpmath.frexp(x)[1] - 1,
@@ -168,10 +165,7 @@ CASES = {
     "erf": Case(mpmath.erf, math.erf, [[(-1, 1), (-6, 6), (0.45, 0.55)]], (-1074, 0)),
     "erfc": Case(mpmath.erfc, math.erfc, [[(-1, 1), (-6, 10.2), (-6, 27.3)]], (-60, 2)),
     "ndtr": Case(
-        mpmath.ncdf,
-        lambda x: math.erfc(-x / math.sqrt(2)) / 2,
-        [[(-1, 1), (-14.2, 8), (-38.5, 8)]],
-        (-60, 2),
+        mpmath.ncdf, lambda x: math.erfc(-x / math.sqrt(2)) / 2, [[(-1, 1), (-14.2, 8), (-38.5, 8)]], (-60, 2)
     ),
     # away from its zeros at 1 and 2, and those between the negative integers
     "lgamma": Case(

@@ -28,12 +28,7 @@ CHANGES = [
         "N = {}\n@pk.kernel\ndef f(i, out): out[i] = pk.copysign(1.0, N)",
         ("0.0", "-0.0"),
     ),
-    (
-        "a NumPy number",
-        "",
-        "N = np.float32({})\n@pk.kernel\ndef f(i, out): out[i] = N",
-        ("1.5", "2.5"),
-    ),
+    ("a NumPy number", "", "N = np.float32({})\n@pk.kernel\ndef f(i, out): out[i] = N", ("1.5", "2.5")),
     (
         "a NumPy number's type",
         "",

@@ -91,17 +91,7 @@ def test_wrong_shapes(shape, words):
 
 @pytest.mark.parametrize(
     "dtype",
-    [
-        "clongdouble",
-        "object",
-        "U3",
-        "datetime64[s]",
-        ">f8",
-        "longdouble",
-        "no such thing",
-        3,
-        [("a", "f8")],
-    ],
+    ["clongdouble", "object", "U3", "datetime64[s]", ">f8", "longdouble", "no such thing", 3, [("a", "f8")]],
 )
 def test_wrong_dtypes(dtype):
     with pytest.raises(pk.DTypeError, match="float32, float64"):

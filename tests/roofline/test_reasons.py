@@ -401,8 +401,7 @@ def test_atomics_that_cost_no_more_where_they_meet(machine):
     """Atomics that take as long with one thread are not slow because of contention."""
     counts = shown.counted()["histogram"]
     alone = dataclasses.replace(
-        machine,
-        items=machine.items | {"atomic apart int64": machine.items["atomic together int64"]},
+        machine, items=machine.items | {"atomic apart int64": machine.items["atomic together int64"]}
     )
     assert why(alone, counts, 1.9 * bound(counts, alone).seconds)[0] != "together"
 
@@ -576,10 +575,7 @@ def on_banks(machine):
 @pytest.mark.parametrize("banks, named", [((320, 10), True), ((10, 10), False), ((0, 0), False)])
 def test_words_in_one_bank(machine, banks, named):
     counts = dataclasses.replace(
-        shown.counted()["copy"],
-        executed=None,
-        text={("", "load (scratch)", "float64"): 10**9},
-        banks=banks,
+        shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9}, banks=banks
     )
     name, text = why(on_banks(machine), counts, 32 * 8e-3)
     assert (name == "banks") is named

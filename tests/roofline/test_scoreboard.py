@@ -186,10 +186,7 @@ def test_headlines_have_names_of_their_own_and_cases(space):
     ("space", "known"),
     [
         ("cuda", ["edm", "hawkes"]),
-        (
-            "serial",
-            "algorithms edm filters hawkes launch layer resampling start tmap".split(),
-        ),
+        ("serial", "algorithms edm filters hawkes launch layer resampling start tmap".split()),
     ],
 )
 def test_each_headline_finds_one_duel_of_its_case(space, known, monkeypatch):

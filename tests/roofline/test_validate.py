@@ -127,11 +127,7 @@ def test_what_was_judged_of_a_run_that_is_broken_off_is_kept(tmp_path, monkeypat
 
 def test_a_pair_that_cannot_be_run_is_told():
     found = validate.judge(
-        planted("divergence", error=ValueError("broken")),
-        "serial",
-        None,
-        lambda: None,
-        quick=True,
+        planted("divergence", error=ValueError("broken")), "serial", None, lambda: None, quick=True
     )
     assert found.error == "ValueError: broken" and not found.right and not found.near and not found.refused
 

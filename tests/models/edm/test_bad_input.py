@@ -52,11 +52,7 @@ NEIGHBOURS = [
     ({"valid": np.ones(30)}, pk.DTypeError, "valid must be True or False for each time, got dtype float64"),
     ({"valid": [True]}, pk.ShapeError, r"valid has shape \(1,\); expected a flag for each time"),
     ({"valid": X > 9}, pk.InputError, "k is 3, but the library has 0 points"),
-    (
-        {"lib": [(0, 15), (15, 30)], "E": 16},
-        pk.InputError,
-        "k is 17, but the library has 0 points",
-    ),
+    ({"lib": [(0, 15), (15, 30)], "E": 16}, pk.InputError, "k is 17, but the library has 0 points"),
     ({"lib": 5}, pk.ShapeError, "lib is 5; expected .begin, end."),
     ({"lib": (0.0, 9.0)}, pk.DTypeError, "expected integers"),
     ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; expected one of 'float32', 'float64'"),

@@ -123,12 +123,7 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, told):
             r"ends in '.txt'; expected .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5",
         ),
         ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
-        (
-            "ragged.csv",
-            "a,b\n1,2\n3\n",
-            pk.ShapeError,
-            "line 3 has 1 cells, the header 2; expected as many",
-        ),
+        ("ragged.csv", "a,b\n1,2\n3\n", pk.ShapeError, "line 3 has 1 cells, the header 2; expected as many"),
         ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
     ],
 )

@@ -145,14 +145,7 @@ def test_more_surrogates_keep_the_level():
     for seed in range(120):
         x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])
         found = edm.cross_map_test(
-            x,
-            1,
-            n_surrogates=4,
-            max_surrogates=200,
-            fdr=0.01,
-            surrogate="phase",
-            seed=seed,
-            space="threads",
+            x, 1, n_surrogates=4, max_surrogates=200, fdr=0.01, surrogate="phase", seed=seed, space="threads"
         )
         p.append(found.p_values[0, 1])
     p = np.array(p)

@@ -197,13 +197,7 @@ def test_ccm(case):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = pyedm.CCM(
-            dataFrame=data,
-            columns=columns,
-            target=[target],
-            sample=n,
-            seed=7,
-            parallel=False,
-            **form,
+            dataFrame=data, columns=columns, target=[target], sample=n, seed=7, parallel=False, **form
         )
         x, ours = asked(data, columns, target, {"lib": [1, len(data)], "pred": [1, len(data)]} | form)
         del ours["lib"], ours["pred"]

@@ -61,11 +61,7 @@ OPTIONS = [
         "method is 'window'; expected one of 'auto', 'all_pairs', 'windowed'",
     ),
     ({"method": None}, pk.errors.InputError, "method is None"),
-    (
-        {"dtype": "float32"},
-        pk.errors.InputError,
-        "dtype is 'float32'; expected one of 'float64', 'mixed'",
-    ),
+    ({"dtype": "float32"}, pk.errors.InputError, "dtype is 'float32'; expected one of 'float64', 'mixed'"),
     ({"error_bound": 0.0}, pk.errors.InputError, "error_bound is 0.0; expected a positive number"),
     (
         {"error_bound": 1e-17},

@@ -135,13 +135,7 @@ def test_likelihood_and_gradient(space, name):
     if not all_methods:
         return
     mixed = Likelihood(
-        locations,
-        times,
-        marks=marks,
-        horizon_h=horizon,
-        background_self=False,
-        dtype="mixed",
-        space=space,
+        locations, times, marks=marks, horizon_h=horizon, background_self=False, dtype="mixed", space=space
     )
     assert mixed.log_likelihood(params) == pytest.approx(value, rel=1e-6)
 

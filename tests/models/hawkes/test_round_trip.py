@@ -238,12 +238,7 @@ def test_commands(table, tmp_path, told):
     assert main(["compare", *events, *"--background constant".split()]) == 0
     assert main("calibrate --background constant --clusters fast --sets 2 --space serial".split()) == 0
     out = told.out
-    for words in (
-        "events expected, 95 % between",
-        "WAIC",
-        "AIC",
-        "theta = 0.5, fast (mean",
-    ):
+    for words in ("events expected, 95 % between", "WAIC", "AIC", "theta = 0.5, fast (mean"):
         assert words in out, words
     assert main(["probabilities", *events, *"--posterior none.nc".split()]) == 2
     assert "there is no such file" in told.err

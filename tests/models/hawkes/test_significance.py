@@ -66,9 +66,7 @@ def test_the_statistic_by_numpy(space):
         r2 = ((places[:, None] - places[None]) ** 2).sum(axis=2)
         dt = t[:, None] - t[None]
         xi = np.where(
-            dt > 0.0,
-            omega * np.exp(-omega * dt) * np.exp(-0.5 * r2 / h**2) / (2 * np.pi * h**2),
-            0.0,
+            dt > 0.0, omega * np.exp(-omega * dt) * np.exp(-0.5 * r2 / h**2) / (2 * np.pi * h**2), 0.0
         ).sum(axis=1)
         offspring = (1.0 - np.exp(-omega * (t[-1] - t))).sum()
         q = xi / offspring / (tables.f[0, orders[draw]] * tables.g[0])

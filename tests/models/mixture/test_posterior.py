@@ -7,14 +7,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
-from portable.models.mixture import (
-    conjugate,
-    covariance,
-    gibbs,
-    DirichletMixture,
-    Posterior,
-    Prior,
-)
+from portable.models.mixture import conjugate, covariance, gibbs, DirichletMixture, Posterior, Prior
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.split_merge import SplitMerge
 

@@ -80,11 +80,7 @@ FITS = [
         pk.InputError,
         "gaps range from .*dtype='float64'",
     ),
-    (
-        {"memory_mb": 1e-4},
-        pk.InputError,
-        "memory_mb is 9.92e-05, but 32 runs of up to 2 gaps take 0.000977",
-    ),
+    ({"memory_mb": 1e-4}, pk.InputError, "memory_mb is 9.92e-05, but 32 runs of up to 2 gaps take 0.000977"),
     ({"memory_mb": 0}, pk.InputError, "memory_mb is 0; expected more than 0.0"),
     ({"max_iter": 0}, pk.InputError, "max_iter is 0; expected 1 to 1000000"),
     ({"max_iter": 10.0}, pk.DTypeError, "max_iter must be an integer"),

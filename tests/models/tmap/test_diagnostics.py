@@ -5,14 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import portable as pk
-from portable.models.tmap import (
-    fit,
-    Runs,
-    TransientMAP,
-    goodness_of_fit,
-    select_orders,
-    standard_errors,
-)
+from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, select_orders, standard_errors
 from portable.models.tmap.goodness import kolmogorov
 from portable.models.tmap.select import count_partitions, partitions
 
