@@ -51,7 +51,7 @@ ROOMS = "portable models roofline docs tests".split()
 @pytest.mark.parametrize("folder", ROOMS)
 def test_docstrings_begin_with_no_clause_and_pages_name_no_people_for_code(folder):
     assert not [place for place, _, text in documented(folder) if CLAUSES.match(text) or PEOPLE.search(text)]
-    assert not [path for path in (ROOT / folder).glob("*.md") if PEOPLE.search(path.read_text())]
+    assert not [path for path in (ROOT / folder).rglob("*.md") if PEOPLE.search(path.read_text())]
 
 
 @pytest.mark.parametrize("folder", ROOMS[:-1])
