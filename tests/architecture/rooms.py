@@ -89,5 +89,5 @@ CAPS = {
     "roofline as shipped": 68_450,
     "cases, peers and truth": 80_500,
     "docs": 43_600,
-    "tests": 597_050,
+    "tests": 597_000,
 }

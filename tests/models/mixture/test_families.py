@@ -82,15 +82,6 @@ def test_t_finds_clusters_with_tails_and_noise(tmp_path):
     assert abs(np.median(drawn[own == 0], axis=0) - found.means_[0]).max() < 0.3
 
 
-def test_t_passes_scikit_learns_checks():
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = checks.check_estimator(TMixture(n_init=2, space="serial"), on_fail=None, on_skip=None)
-    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
-    assert not failed, failed
-
-
 def with_holes(n, p=3, seed=0, share=0.25):
     weights, means, covariances = random_mixture(2, p, seed)
     X = draw(n, weights, means, covariances, seed)

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
-from portable.models.mixture import sums, DirichletMixture, Prior
+from portable.models.mixture import sums, DirichletMixture, Prior, TMixture
 
 from . import reference
 from .problems import WIDE, cells, draw, random_mixture
@@ -388,11 +388,19 @@ def test_unfitted_and_other_features():
         model.score_samples(np.zeros((3, 3)))
 
 
-@pytest.mark.parametrize("k, options", [(1, {}), (3, {}), (2, {"prior": None})], ids=str)
-def test_estimator_checks_of_scikit_learn(k, options):
+@pytest.mark.parametrize(
+    "model",
+    [
+        DirichletMixture(),
+        DirichletMixture(3, random_state=0, space="serial"),
+        DirichletMixture(2, prior=None, random_state=0, space="serial"),
+        TMixture(),
+    ],
+    ids=str,
+)
+def test_estimator_checks_of_scikit_learn(model):
     """One check is skipped: it requires an environment variable for another array library."""
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    model = DirichletMixture(k, random_state=0, space="serial", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # caused by the checks themselves
         results = checks.check_estimator(model, on_fail=None, on_skip=None)
