@@ -182,7 +182,7 @@ class Paper(page.Study):
         if kind == "full":
             return FullSteps(points, model, means, covariances)
         start = np.eye(P) if kind == "tied" else np.ones(covariance.shape(kind, k, P))
-        return HostSteps(points, model, kind, means, start)
+        return HostSteps(points, model, means, start, kind)
 
     def _once(self, steps):
         """Return seconds of an iteration, and of its new parameters."""
