@@ -152,7 +152,8 @@ def moments(
     own = team.league_rank // n_groups // n_blocks
     length = (x.shape[1] // PAD + n_slices - 1) // n_slices
     height = joint.shape[0] // x.shape[1]
-    begin_tile, end_tile = own * length, min(own * length + length, x.shape[1] // PAD)
+    begin_tile = own * length
+    end_tile = min(begin_tile + length, x.shape[1] // PAD)
     span = wide if wide <= 2 * COLUMNS else 4 * COLUMNS if wide <= 4 * COLUMNS else 8 * COLUMNS
     points = team.scratch((2 * PAD, (p // COLUMNS + 1) * COLUMNS + 4), x.dtype)
     # 4 more columns: rows start in different banks, as do those of points
@@ -184,7 +185,8 @@ def moments(
     team.barrier()
     for tile in range(begin_tile, end_tile):
         half = (tile - begin_tile) % 2
-        after, now = min(tile + 1, end_tile - 1), features[half, :, :wide]
+        after = min(tile + 1, end_tile - 1)
+        now = features[half, :, :wide]
         if by_powers:
             powers(team, p, base, half * PAD, points, now)
         else:
@@ -198,9 +200,14 @@ def moments(
         team.product(total, shares[half, :, :PAD], now)
     for e, i, f in team.elements(total):
         j = first + i
-        if i < group and j < end and base + f < sums.shape[2] and f < wide:
-            if chosen[j] == number:
-                sums[own, j, base + f] = total[e]
+        if (
+            chosen[min(j, end - 1)] == number  # read for all elements: those of a component share a load
+            and i < group
+            and j < end
+            and base + f < sums.shape[2]
+            and f < wide
+        ):
+            sums[own, j, base + f] = total[e]
 
 
 # for one team per multiprocessor: its groups are twice as large, so features are computed for half as many
