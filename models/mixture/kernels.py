@@ -208,7 +208,7 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
                     for b in range(pk.static(BATCH)):
                         if first + b < count:
                             joint[tile, s * slice + first + b, column] = some[b]
-                        term = some[b] if first + b < count else 2.0 * LOG_ZERO
+                        term = some[b] if first + b < count else -math.inf
                         top[0], total[0] = add_term(term, top[0], total[0])
                 else:
                     if diagonal:

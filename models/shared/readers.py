@@ -16,7 +16,18 @@ from .files import reading
 
 
 def elsewhere(path: PathLike, why: str) -> InputError:
-    """Return the error for data that are not the same on a worker; `why` continues "which"."""
+    """Return the error for data that are not the same on a worker.
+
+    Parameters
+    ----------
+    path : path
+    why : str
+        A clause that follows "which".
+
+    Returns
+    -------
+    InputError
+    """
     return InputError(f"the data are in '{path}', which {why}; every worker must see the same file there")
 
 

@@ -9,7 +9,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.checks import as_numbers, check_choice, check_number, check_numbers
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
-from .gaps import view_in_space, is_given, own_gaps, own_lengths, where_given
+from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # a GPU team's sums are in shared memory, and grow with the square
@@ -79,13 +79,11 @@ def check_censored(censored, n_runs):
 
 def check_rounded(values, resolution, complete):
     """Raise an error if complete gaps are not multiples of `resolution`, up to rounding."""
-    some = values.to_numpy()[complete]
-    share = some / resolution
-    off = some[np.abs(share - np.rint(share)) > 1e-6 * np.maximum(share, 1.0)]
-    if off.size:
+    at, n_off = off_multiples(values, resolution, complete)
+    if n_off:
         raise InputError(
-            f"resolution is {resolution:g}, but a gap of {off[0]:g} is no multiple of it: "
-            f"{off.size} of {some.size} are not"
+            f"resolution is {resolution:g}, but a gap of {values[at]:g} is no multiple of it: "
+            f"{n_off} of {np.sum(complete)} are not"
         )
 
 

@@ -40,6 +40,33 @@ def look_at_length(run, given, lengths, keys, empty):
 
 
 @pk.kernel
+def look_at_rounded(i, censoring, complete, resolution, values):
+    """Check that a gap with an observed end is a multiple of `resolution`, up to rounding; return its place
+    if not, and 1 if not. 8 bytes."""
+    share = values[i] / resolution
+    off = abs(share - pk.rint(share)) > 1e-6 * max(share, 1.0)
+    if censoring:
+        off = off and complete[i]
+    return i if off else NOWHERE, 1 if off else 0
+
+
+@pk.kernel
+def round_gap(i, censoring, complete, resolution, values, keys):
+    """Divide a gap by `resolution` and round it; infinity if it is open. 16 bytes."""
+    key = pk.rint(values[i] / resolution)
+    if censoring:
+        key = key if complete[i] else math.inf
+    keys[i] = key
+
+
+@pk.kernel
+def place_gap(i, unit, keys, places, values, out):
+    """Set a complete gap to its index among the distinct ones, and an open one to its length in units. 32
+    bytes."""
+    out[i] = pk.float64(places[i]) if keys[i] < math.inf else values[i] / unit
+
+
+@pk.kernel
 def add_leaf(team, depth, values, sums):
     """Add up a leaf's numbers; one team per leaf. 8 bytes a number.
 

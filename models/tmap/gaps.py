@@ -114,17 +114,51 @@ def own_lengths(given, n_gaps):
     return lengths, (keys, begins), found
 
 
+def off_multiples(values, resolution, complete):
+    """Return the place of the first complete gap that is not a multiple of `resolution`, and the number of
+    such gaps."""
+    return pk.parallel_reduce(
+        each_of(values),
+        gap_kernels.look_at_rounded,
+        *_ends(complete, values.space),
+        resolution,
+        values,
+        reducer=(pk.Min, pk.Sum),
+        label="tmap.look_at_rounded",
+    )
+
+
 def intervals_of(values, resolution, complete, unit):
     """Find the distinct intervals of complete gaps, in units, an array of shape (2, n_values); return these
-    and, for each gap, its index among them or, for an open one, its length in units."""
-    half, values = 0.5 * resolution / unit, values.to_numpy() / unit
-    # multiples of one resolution are equal numbers however they were computed
-    x = np.rint(0.5 * values / half) * 2.0 * half if np.ndim(resolution) == 0 else values
+    and, for each gap, its index among them or, for an open one, its length in units.
+
+    Multiples of one resolution are found where the gaps are, intervals of their own widths on the host.
+    """
+    if np.ndim(resolution):
+        return _intervals_of_own_widths(values.to_numpy() / unit, 0.5 * resolution / unit, complete)
+    each = each_of(values)
+    keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
+    launch(each, gap_kernels.round_gap, *_ends(complete, values.space), resolution, values, keys)
+    distinct = pk.unique(keys, space=values.space)
+    places = pk.searchsorted(distinct, keys, space=values.space)
+    launch(each, gap_kernels.place_gap, unit, keys, places, values, out)
+    found, step = distinct.to_numpy(), resolution / unit
+    x = found[found < np.inf] * step
+    return np.stack([np.maximum(x - 0.5 * step, 0.0), x + 0.5 * step]), out
+
+
+def _intervals_of_own_widths(x, half, complete):
+    """Return the distinct intervals x - half to x + half of complete gaps, and x with their indices."""
     ends = np.maximum(x - half, 0.0) + 1j * (x + half)
     found, index = np.unique(ends[complete], return_inverse=True)
-    out = values.copy()
-    out[complete] = index
-    return np.stack([found.real, found.imag]), out
+    x[complete] = index
+    return np.stack([found.real, found.imag]), x
+
+
+def _ends(complete, space):
+    """Return as arguments of kernels: True if any gap is open, and for each True if its end was observed."""
+    censoring = not complete.all()
+    return pk.static(censoring), reached(complete if censoring else complete[:1], space)
 
 
 def total(values):

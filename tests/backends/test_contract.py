@@ -66,7 +66,7 @@ class Complete(contract.Backend):
         ("serial", Complete(), "none of serial, threads"),
         ("my:0", Complete(), "an identifier"),
         (3, Complete(), "name is 3"),
-        ("mine", Complete, "an object"),
+        ("mine", Complete, "an instance"),
         ("mine", object(), "contract.Backend"),
     ],
 )

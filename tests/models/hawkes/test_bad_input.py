@@ -136,7 +136,7 @@ def test_simulations(change, error, words):
 
 
 def test_explosive_simulations_end():
-    with pytest.raises(pk.errors.InputError, match="with theta = 3.0; theta < 1"):
+    with pytest.raises(pk.errors.InputError, match="with theta = 3.0; expected theta < 1"):
         simulate(Parameters(**GOOD | {"theta": 3.0}), n_immigrants=10.0, horizon_h=1e6, seed=1)
 
 

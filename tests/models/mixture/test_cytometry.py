@@ -105,7 +105,7 @@ def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
 
 def test_files_that_hold_no_populations(tmp_path):
     fitted().model.save(tmp_path / "m.npz")
-    with pytest.raises(pk.InputError, match="holds mixture.DirichletMixture; mixture.cytometry"):
+    with pytest.raises(pk.InputError, match="holds mixture.DirichletMixture; expected mixture.cytometry"):
         cytometry.Populations.load(tmp_path / "m.npz")
     fitted().save(tmp_path / "p.npz")
     with np.load(tmp_path / "p.npz") as file:
@@ -152,7 +152,7 @@ def test_files_of_earlier_releases(tmp_path):
     again = DirichletMixture.load(tmp_path / "m.npz")
     assert (again.means_ == found.model.means_).all() and again.moves_ == found.model.moves_
     assert again.prior_.dof == found.model.prior_.dof and again.prior == "default"
-    with pytest.raises(pk.InputError, match="holds models.mixture; mixture.cytometry.Populations"):
+    with pytest.raises(pk.InputError, match="holds models.mixture; expected mixture.cytometry.Populations"):
         cytometry.Populations.load(tmp_path / "m.npz")
     panel = found.panel
     about = {

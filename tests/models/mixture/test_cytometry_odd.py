@@ -73,7 +73,7 @@ def test_a_matrix_that_cannot_be_used_is_a_matter_of_compensation(tmp_path):
     path = tmp_path / "bad.fcs"
     rows = tuple((1000.0 + at, 10.0 * at, 7.0 * at % 50) for at in range(60))
     path.write_bytes(FLOAT.but(rows=rows, words=(("$SPILLOVER", "2;FL1-A;FL2-A;1;0;0;1"),)).build())
-    with pytest.warns(UserWarning, match="cannot be read: n, n names"):
+    with pytest.warns(UserWarning, match="cannot be read: expected n, n names"):
         sample = cytometry.read(path)
     with pytest.raises(pk.InputError, match="bad: the spillover matrix .* say by compensation="):
         cytometry.Panel.of([sample])
@@ -81,7 +81,7 @@ def test_a_matrix_that_cannot_be_used_is_a_matter_of_compensation(tmp_path):
     own = (("FL1-A", "FL2-A"), np.array([[1, 0.25], [0, 1]]))
     assert cytometry.Panel.of([sample], compensation=own).compensation[0] == own[0]
     cytometry.write(sample, tmp_path / "again.fcs")
-    with pytest.warns(UserWarning, match="cannot be read: n, n names"):
+    with pytest.warns(UserWarning, match="cannot be read: expected n, n names"):
         assert cytometry.read(tmp_path / "again.fcs").X.tobytes() == sample.X.tobytes()
 
 

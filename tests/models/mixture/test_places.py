@@ -101,7 +101,7 @@ def test_the_next_points_are_copied_meanwhile(far, monkeypatch, name):
     assert found.tobytes() == wanted.tobytes()
     there = heard.copies("host", far)
     assert sum(there) == X.nbytes and 3 <= len(there) <= 8
-    with pytest.raises(pk.ShapeError, match="wanted the same"):  # an error in the thread is raised here
+    with pytest.raises(pk.ShapeError, match="expected the same"):  # an error in the thread is raised here
         with arrays.Copying(pk.empty(3, space=far), np.zeros(4)):
             pass
 

@@ -162,7 +162,7 @@ def test_trajectories_follow_their_ancestors(space):
         for t in range(len(y) - 1, 0, -1):
             k = ancestors[t - 1, k]
             assert kept[t - 1, k] == path[t - 1]
-    with pytest.raises(E.InputError, match=r"kept no ancestors; run\(..., keep=True\)"):
+    with pytest.raises(E.InputError, match=r"kept no ancestors; expected run\(..., keep=True\)"):
         model("serial").run(y, 10, params=PARAMS, seed=8).trajectories(5, seed=1)
 
 

@@ -123,5 +123,5 @@ def test_matrices_out_and_in():
         TransientMAP.from_matrices(d0, d1, start)
     with pytest.raises(ShapeError, match="d0, d1 and start have shapes"):
         TransientMAP.from_matrices(d0, d1[:2], start)
-    with pytest.raises(InputError, match="correlation is 0.9; of two branches with these moments 0 to 0.2"):
+    with pytest.raises(InputError, match="correlation is 0.9; expected 0 to 0.2"):
         TransientMAP.from_moments(2.0, 9.0, mean_arrivals=5.0, correlation=0.9)
