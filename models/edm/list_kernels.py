@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import portable as pk
 
-from .kernels import find_rows, n_chunks_of, start
+from .kernels import SLACK, STEPS, find_rows, n_chunks_of, start
 
 FLOOR = 1e-6  # smallest weight of a neighbour
 SUMS = 6  # number, p, o, p^2, o^2, p o
@@ -78,6 +78,47 @@ def sort_nearest(team, n, k, distance, time, sorted_distance, sorted_time):
             sorted_distance[rank] = distance[m]
             sorted_time[rank] = time[m]
     team.barrier()
+
+
+@pk.function
+def trim(team, n, k, distance, time):
+    """Remove from a list the candidates beyond an upper bound of its k-th distance. Returns the new length,
+    at most k + SLACK except at ties."""
+    low = math.inf
+    high = 0.0
+    for m in team.thread_range(n):
+        low = min(low, distance[m])
+        high = max(high, distance[m])
+    low = team.reduce(low, pk.Min)
+    high = team.reduce(high, pk.Max)
+    above = 1.0 * n
+    below = 0.0
+    steps = 0
+    while above > k + SLACK and steps < STEPS:
+        steps += 1
+        share = pk.clip((k + 0.5 * SLACK - below) / (above - below), 0.1, 0.9)
+        probe = low + share * (high - low)
+        count = 0.0
+        for m in team.thread_range(n):
+            count += pk.where(distance[m] <= probe, 1.0, 0.0)
+        count = team.reduce(count)
+        if count >= k:
+            high = probe
+            above = count
+        else:
+            low = probe
+            below = count
+    kept = 0
+    for i in range((n + team.size - 1) // team.size):
+        m = min(i * team.size + team.rank, n - 1)
+        d = distance[m]
+        t = time[m]
+        keep = i * team.size + team.rank < n and d <= high
+        team.barrier()  # all members have read their entries before `append` overwrites them
+        team.append(time, kept, t, keep)
+        kept = team.append(distance, kept, d, keep)
+    team.barrier()
+    return kept
 
 
 @pk.function
@@ -186,7 +227,7 @@ def list_neighbours(team, n_dims, k, b, u, s, number, library, asked, found, own
             n_chosen = 0
             team.barrier()
     if n > 2 * k + team.size:
-        n, _ = cut_list(team, n, k, bound, lists)
+        n = trim(team, n, k, lists[0], lists[1])
     return n
 
 
