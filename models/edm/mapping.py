@@ -210,8 +210,6 @@ class Mapping:
 def form_of(n_teams):
     """Return the members of each of n_teams teams that look up targets on the default space, and the points
     that each predicts together."""
-    if pk.default_space().memory == "host":
-        return TEAM, 1
     return WIDE if n_teams < pk.concurrency() else TEAM, 4
 
 
