@@ -242,7 +242,8 @@ class Runs:
     def complete(self) -> npt.NDArray[np.bool_]:
         """True for each gap whose end was observed, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
-        complete[self._last_gaps(self.censored)] = False
+        if self.n_censored:  # else the lengths stay where they are
+            complete[self._last_gaps(self.censored)] = False
         return complete
 
     def _last_gaps(self, which):
