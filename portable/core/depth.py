@@ -43,9 +43,9 @@ def deep_sources(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> 
         many = list(trees())
         levels, line = max(map(_deepest, many), default=(0, 0))
         raise LanguageError(
-            f"{place}: its text is too deep to be compiled: {levels} terms, branches or other things within"
-            f" each other (line {line} of a text), in {len(many)} text(s) that call each other; give parts"
-            " names, or write a loop over a table"
+            f"{place}: its source is nested too deeply to be compiled: {levels} levels of terms or branches"
+            f" (line {line} of a function), in {len(many)} function(s) that call each other; assign parts"
+            " to names, or write a loop over a table"
         ) from None
     finally:
         with _lock:

@@ -124,7 +124,7 @@ def _interface(array, managed):
     if letter is None or tensor.lanes != 1 or tensor.bits % 8:
         raise DTypeError(
             f"{type(array).__name__} exports DLPack dtype code {tensor.code}, {tensor.bits} bits, "
-            f"{tensor.lanes} lanes, which kernels do not have"
+            f"{tensor.lanes} lanes, which kernels do not support"
         )
     itemsize, shape = tensor.bits // 8, tuple(tensor.shape[: tensor.ndim])
     return {

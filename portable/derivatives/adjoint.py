@@ -114,7 +114,7 @@ class Adjoint(NamedTuple):
         return _put(build, target, found.tree, given, self.seeded)
 
     def run(self, function, args):
-        raise LanguageError(f"{function!r} is an adjoint: pk.adjoint launches it")
+        raise LanguageError(f"{function!r} is an adjoint; launch it by pk.adjoint")
 
 
 def _described(value):
@@ -174,7 +174,7 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     seeded, of = of is None, of or {}
     space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,) if seeded else ())
     if kind == "team":
-        raise InputError(f"policy: adjoints are of ranges and boxes, got {policy!r}")
+        raise InputError(f"policy: expected a range or a box for adjoints, got {policy!r}")
     n = n_indices(kind)
     for path, value in given.items():
         _check_array(kernel, path, value)
@@ -225,7 +225,7 @@ def _check_array(kernel, path, value):
         raise DTypeError(f"'{path}' of kernel '{kernel.name}': expected an array, got {value!r:.60}")
     if str(value.dtype) not in ("float32", "float64"):
         raise DTypeError(
-            f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; adjoints are of float32 and float64"
+            f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; expected float32 or float64"
         )
 
 
@@ -243,7 +243,7 @@ def _sum(path, array, of, into, space):
     adjoints.
     """
     if path in into and path in of:
-        raise InputError(f"wrt: '{path}' is written, so that its adjoints take a new array; name it alone")
+        raise InputError(f"wrt: '{path}' is written by the kernel; name it without an array of adjoints")
     if path in into:
         return asview(_like(path, array, into[path]))
     made = zeros(tuple(array.shape), str(array.dtype), space=space)
@@ -383,7 +383,7 @@ class _Launch:
         """
         if LEAST_COPIES * n_bytes > MOST_BYTES:
             what = f"{LEAST_COPIES} copies of {n_bytes:,} bytes are too many"
-            raise InputError(f"adjoint: {what}; order='any' adds by atomics")
+            raise InputError(f"adjoint: {what}; use order='any', which adds by atomics")
         n_indices = math.prod(map(operator.sub, self.end, self.begin))
         most = min(n_indices // 16, MORE_BYTES // max(n_bytes, 1))
         return max(LEAST_COPIES, 1 << max(most, 1).bit_length() - 1)

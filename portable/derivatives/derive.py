@@ -42,7 +42,9 @@ class Change(NamedTuple):
     def run(self, function, args):
         """Return the result of a derived function for numbers of the host."""
         if isinstance(function, Kernel):
-            raise LanguageError(f"{function!r} is derived: launch it, pk.parallel_reduce(..., reducer=...)")
+            raise LanguageError(
+                f"{function!r} is a kernel; launch it by pk.parallel_reduce(..., reducer=...)"
+            )
         from .host import run
 
         return run(function, args)
@@ -91,7 +93,7 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
         )
     paths = _paths(function, wrt, "wrt")
     if order not in (1, 2):
-        raise InputError(f"derivative: order is {order!r}; expected 1 or 2, and more by a derivative's own")
+        raise InputError(f"derivative: order is {order!r}; expected 1 or 2; for more derive twice")
     key = "derivative", paths, bool(value), order
     if key not in function.compiled:
         *options, before = function.options
@@ -114,7 +116,7 @@ def _paths(function, names, argument):
                 f" there are {', '.join(params)}"
             )
     if len(set(names)) < len(names):
-        raise InputError(f"{argument}: {names!r} has a name twice")
+        raise InputError(f"{argument}: {names!r} repeats a name")
     return names
 
 
@@ -192,7 +194,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     names, order = (gradient, 1) if hessian is None else (hessian, 2)
     argument = "gradient" if order == 1 else "hessian"
     if gradient is not None and hessian is not None:
-        raise InputError("expected gradient or hessian, one of them")
+        raise InputError("expected gradient or hessian, not both")
     names = _paths(kernel, names, argument)
     if reducer is not Sum:
         policy = _only(launch, policy, kernel, args, reducer, argument)
@@ -201,7 +203,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     if not arrays:
         return _by_numbers(launch, policy, kernel, args, numbers, order, out)
     if order == 2 or out is not None:
-        raise InputError(f"{argument}: {', '.join(arrays)}: arrays go with gradient alone, and without out")
+        raise InputError(f"{argument}: {', '.join(arrays)}: arrays need gradient=, without out=")
     found = _by_name(policy, kernel, args, (arrays, paths))
     whole = found[gradient] if isinstance(gradient, str) else tuple(map(found.get, names))
     return launch(policy, kernel, *args), whole
@@ -238,7 +240,7 @@ def _only(launch, policy, kernel, args, reducer, argument):
     is none.
     """
     if reducer not in (Max, Min):
-        raise InputError(f"{argument} goes with the reducers pk.Sum, pk.Max and pk.Min, not with {reducer!r}")
+        raise InputError(f"{argument}: expected reducer pk.Sum, pk.Max or pk.Min, got {reducer!r}")
     policy = as_policy(policy)
     _, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
     places = place if isinstance(place, tuple) else (place,)

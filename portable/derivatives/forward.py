@@ -266,7 +266,7 @@ class Walk:
         self.keep(view)
         self.put_tangents(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
 
-    def refuse_view(self, view, why="it may be an array from outside, whose elements have no tangents"):
+    def refuse_view(self, view, why="it may be an array argument, whose elements have no tangents"):
         name, where = view.name.partition("@")[0] or view.label, self.build.line
         raise LanguageError(f"kernel '{self.build.kernel_name}' ({where}): '{name}' has no derivative: {why}")
 
@@ -303,8 +303,8 @@ class Walk:
         if where not in _warned:
             _warned.add(where)
             warnings.warn(
-                f"kernel '{self.build.kernel_name}' ({where}): `{ast.unparse(place)}` is a step: its"
-                " derivative is 0 but at the jumps, where it has none",
+                f"kernel '{self.build.kernel_name}' ({where}): `{ast.unparse(place)}` is a step function:"
+                " its derivative is 0, and undefined at the jumps",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -59,7 +59,7 @@ def _part(walk, view, k):
 
 
 def _new_tangents(walk, view, k):
-    dtype = view.dtype if view.dtype in t.PARTS else t.held(view.dtype)
+    dtype = view.dtype if view.dtype in t.PARTS else t.loaded_dtype(view.dtype)
     if view.store == "(local)":
         walk.build.private_bytes += math.prod(view.shape) * t.BITS[dtype] // 8
         if walk.build.private_bytes > MOST_PRIVATE:
@@ -135,7 +135,7 @@ def _stored(walk, o):
     if mask and not all(root in walk.own_views for root in roots(o.view)):
         walk.fail(
             o,
-            f"'{o.view.label}' is an array from outside, whose elements have no tangents; return the number,"
+            f"'{o.view.label}' is an array argument, whose elements have no tangents; return the number,"
             " or keep it in a variable or a pk.local",
         )
     return mask

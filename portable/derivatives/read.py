@@ -69,9 +69,9 @@ class _Seed:
         if isinstance(value, tuple) and value:
             return t.Record((self.seeded_value(v, ()) for v in value), names)
         if not isinstance(value, Operation):
-            self.refuse("it is no number; name those parameters, or fields of a record, that are")
+            self.refuse("it is not a number; name parameters, or fields of a record, that are")
         if value in self.seeds:
-            self.refuse("it is named twice")
+            self.refuse("it is repeated")
         self.seeds.append(self.build.operation("rounded", value))
         message = f"derivative with respect to '{self.path}': it is an integer here; pass a float"
         self.build.checks.append((lambda: t.is_float(value.dtype), self.place, message, (), self.text))

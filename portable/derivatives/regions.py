@@ -32,7 +32,7 @@ def dtype_of(key):
     """Return the dtype of a key of an environment: a variable, an operation, an element, or the state of
     leaving.
     """
-    return "int" if key == LEFT else t.held(key[0].dtype) if key.__class__ is tuple else key.dtype
+    return "int" if key == LEFT else t.loaded_dtype(key[0].dtype) if key.__class__ is tuple else key.dtype
 
 
 def marks(build):
@@ -213,7 +213,7 @@ def fork(r, condition, bodies, nodes, env, more=()):
     region.record_region(entry, env, lambda once, entry: sides(lambda body: once(body, dict(entry))))
 
 
-def rest(r, put, nodes, env):
+def emit_rest(r, put, nodes, env):
     """Emit the rest of a block, executed if no statement has left it."""
     fork(r, r.build.compare("==", env[LEFT], r.build.const(0)), (put, None), nodes, env)
 
@@ -222,7 +222,7 @@ def rest(r, put, nodes, env):
 def loop(r, s, env):
     """Emit a loop of the tree, and add its adjoint to the tape; `r`: a Reverse."""
     if s.form == "range" and not isinstance(s.step, int):
-        r.refuse(s, "a range whose step is known at run time alone has no reverse mode")
+        r.refuse(s, "a range in reverse mode needs a step known at compile time")
     ways = leaves(q for block in inside(s) for q in block.body)
     if s.form == "trips":
         unrolled(r, s.trips, env)
@@ -241,7 +241,7 @@ def unrolled(r, blocks, env):
     env[LEFT] = build.select(goes_on, build.const(0), env[LEFT])
     if blocks[1:]:
         nodes = [s for block in blocks[1:] for s in block.body]
-        rest(r, functools.partial(unrolled, r, blocks[1:]), nodes, env)
+        emit_rest(r, functools.partial(unrolled, r, blocks[1:]), nodes, env)
 
 
 def trips(r, s, env, left):

@@ -18,7 +18,7 @@ from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, roots, second_wins
-from .regions import CODES, LEFT, fork, loop, unknown_number, marks, rest, undo, zero
+from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, zero
 from .rules import FLAT, PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
@@ -146,7 +146,7 @@ class Reverse:
             _STATEMENTS[s.__class__](self, s, env)
             after = body[k + 1 :]
             if env[LEFT].const != 0 and after:
-                rest(self, functools.partial(self.forward, after), after, env)
+                emit_rest(self, functools.partial(self.forward, after), after, env)
                 return
 
     def call(self, s, env):
@@ -287,7 +287,7 @@ class Reverse:
             self.refuse_view(view, why)
         if view.store == "(local)":
             if view.base is None:
-                env |= {(view, k): zero(t.held(view.dtype)) for k in _places(view)}
+                env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in _places(view)}
             return
         made = env[view] = View(*(getattr(view, name) for name in View.__slots__))
         made.base, made.options = view.base and env[view.base], [env[v] for v in view.options]

@@ -102,7 +102,7 @@ class Target:
         if o.op == "load":
             env[o] = reverse.element(root, indices, env)
             return
-        value = reverse.as_dtype(values[0], t.held(root.dtype))
+        value = reverse.as_dtype(values[0], t.loaded_dtype(root.dtype))
         if o.op == "atomic":
             op, wanted = o.attr
             if wanted or op not in ("add", "sub"):
@@ -145,7 +145,7 @@ class Target:
                 f"of '{root.label}' an index writes elements that may be another's; let each index of the"
                 " policy be one of its indices, or write pk.atomic_add",
             )
-        value = reverse.as_dtype(value, t.held(root.dtype))
+        value = reverse.as_dtype(value, t.loaded_dtype(root.dtype))
         if None not in known:
             self.written.setdefault(root, []).append((o, known))
             env[root, known] = value
@@ -178,7 +178,9 @@ class Target:
         def step():
             if value in reverse.live and seeds is not None:
                 reverse.effects += 1
-                found = reverse.build.operation("load", *indices, view=seeds, dtype=t.held(seeds.dtype))
+                found = reverse.build.operation(
+                    "load", *indices, view=seeds, dtype=t.loaded_dtype(seeds.dtype)
+                )
                 reverse.add(value, found if sign > 0 else reverse.build.negate(found))
 
         reverse.tape.append(step)
@@ -213,7 +215,7 @@ class Target:
                 flat = build.binary("+", build.binary("*", flat, n), i)
             lanes = build.const(LANES)
             indices = [build.binary("//", self.slot, lanes), flat, build.binary("%", self.slot, lanes)]
-        old = build.operation("load", *indices, view=view, dtype=t.held(view.dtype))
+        old = build.operation("load", *indices, view=view, dtype=t.loaded_dtype(view.dtype))
         build.operation("store", *indices, build.binary("+", old, adjoint), view=view)
 
     def check(self):
@@ -264,7 +266,7 @@ class Target:
             if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before
                 self.markers[key] = self.loaded(reverse, key, env[key[0]])
             else:
-                self.markers[key] = unknown_number(t.held(key[0].dtype), ("array", key[0]))
+                self.markers[key] = unknown_number(t.loaded_dtype(key[0].dtype), ("array", key[0]))
             reverse.hold(env, key, self.markers[key])
 
     def first(self, reverse, root, known):
@@ -281,7 +283,7 @@ class Target:
 
     def loaded(self, reverse, key, view):
         """Return an element, 0 outside the array."""
-        found, dtype = Variable("element"), t.held(view.dtype)
+        found, dtype = Variable("element"), t.loaded_dtype(view.dtype)
         reverse.assign(found, reverse.build.const(0.0))
 
         def load(view, indices):

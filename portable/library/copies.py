@@ -22,7 +22,7 @@ from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import kernel
 from ..core.places.policy import RangePolicy
 from ..core.places.space import HOST
-from ..core.language.types import PARTS, held, is_float
+from ..core.language.types import PARTS, loaded_dtype, is_float
 from ..core.arrays.view import View, _view, address, asview, check_dtype, empty, lowest, over_new, span
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
@@ -304,7 +304,7 @@ def _check_value(value, dtype, cast):
             filled = np.asarray(value.real if lost else value).astype(dtype).reshape(1)
         except OverflowError:
             filled = None
-    exact = lost or not is_float(held(dtype.name))
+    exact = lost or not is_float(loaded_dtype(dtype.name))
     if filled is None or not cast and exact and filled[0] != value:
         raise DTypeError(f"deep_copy: {value!r} does not fit dtype {dtype}")
     return filled

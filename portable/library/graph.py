@@ -135,8 +135,8 @@ class Graph:
         known = {name for step in self._steps for name in step.places}
         if unknown := numbers.keys() - known:
             raise InputError(
-                f"graph: no recorded kernel takes a number {', '.join(sorted(unknown))}; those that there"
-                f" are: {', '.join(sorted(known)) or 'none'}"
+                f"graph: no recorded kernel takes a number {', '.join(sorted(unknown))}; expected"
+                f" {', '.join(sorted(known)) or 'none'}"
             )
         self._put = frozenset(numbers)
         for step in self._steps:

@@ -42,7 +42,7 @@ class Drawn(Function):
         if all(np.ndim(v) == 0 for v in (seed, stream, draw, *numbers)):
             return super().__call__(seed, stream, draw, *of)
         if "out" in names:
-            raise InputError(f"{self.name}: one permutation at a time; seed, stream and draw are numbers")
+            raise InputError(f"{self.name}: seed, stream and draw must be numbers, for one permutation")
         keys = [
             np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v)
             for v in (seed, stream, draw)

@@ -26,8 +26,8 @@ def arranged(policy, kernel, args, named):
     while isinstance(kernel, functools.partial):
         if kernel.args:
             raise InputError(
-                f"functools.partial of {kernel.func!r}: its first parameter is the index, so arguments are"
-                " given by their names"
+                f"functools.partial of {kernel.func!r}: its first parameter is the index; pass arguments"
+                " by their names"
             )
         named, kernel = {**kernel.keywords, **named}, kernel.func
     if type(kernel) is not Kernel:
@@ -37,8 +37,8 @@ def arranged(policy, kernel, args, named):
         if name not in params[len(args) :]:
             hint = "; the space is the policy's, pk.RangePolicy(0, n, space=...)" * (name == "space")
             raise InputError(
-                f"kernel '{kernel.name}' ({kernel.place}): '{name}' is none of the arguments that are still"
-                f" to be given, {', '.join(params[len(args) :]) or 'of which there are none'}{hint}"
+                f"kernel '{kernel.name}' ({kernel.place}): '{name}' is none of the remaining arguments,"
+                f" {', '.join(params[len(args) :]) or 'since all are given'}{hint}"
             )
     known = dict(zip(reversed(params), reversed(_defaults(kernel)))) | dict(zip(params, args)) | named
     if len(args) > len(params) or len(known) < len(params):

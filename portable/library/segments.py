@@ -631,7 +631,7 @@ def _ragged(values, offsets, reducer, space):
     """
     if not isinstance(reducer, Reducer) or reducer.n_words != 1 or reducer.lift or reducer.finish:
         raise DTypeError(
-            f"reducer: expected one whose state is a number, without lift and finish, got {reducer!r}"
+            f"reducer: expected one with a number as state, without lift and finish, got {reducer!r}"
         )
     values, space = _vector(values, "values", space)
     offsets, _ = _vector(offsets, "offsets", space)

@@ -90,11 +90,11 @@ def _check_product(refuse, c, a, b):
     """Refuse arguments that are not views of one dtype, and a result that is also an input."""
     for v in (c, a, b):
         if not isinstance(v, View) or v.scatter or len(v.shape) != 2 and not (v is c and v.tile):
-            refuse(f"expected views of two dimensions, or first a team.tile; got {describe(v)}")
+            refuse(f"expected views of two dimensions, or a team.tile as result; got {describe(v)}")
     if c.dtype not in _FACTORS or not c.dtype == a.dtype == b.dtype:
         refuse(f"expected only float32 or float64, got {c.dtype}, {a.dtype} and {b.dtype}")
     if _root(c) in (_root(a), _root(b)):
-        refuse(f"'{c.label}' is read and written")
+        refuse(f"'{c.label}' is the result and a factor")
 
 
 def _check_shapes(refuse, c, a, b):
@@ -104,7 +104,7 @@ def _check_shapes(refuse, c, a, b):
         refuse("the shape of a sum must be known at compile time; take a team.tile")
     for m, n in zip((*shape, a.shape[1]), (a.shape[0], b.shape[1], b.shape[0])):
         if type(m) is type(n) is int and m != n:
-            refuse(f"shapes do not fit, {m} and {n}")
+            refuse(f"extents do not match: {m} and {n}")
 
 
 def _root(view):

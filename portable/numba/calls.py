@@ -62,7 +62,7 @@ class Foreign:
         n = len(parts) if several or not parts else None
         if n != self.n_results:
             raise TypeClash(
-                f"'{self.name}' returns numba's {result}, but its text does not say so: "
+                f"'{self.name}' returns numba's {result}, but its source does not show it: "
                 "write each of its returns as `return a, b`"
             )
         self.dtypes = [DTYPE[part] for part in parts]
@@ -93,8 +93,8 @@ class Foreign:
             return device.emit(here, self, values)
         if not isinstance(self.function, Dispatcher):
             raise TypeClash(
-                f"'{self.name}' is numba-cuda's, for devices; here kernels call functions of @njit, "
-                f"or pk.function({self.name}), which reads its text for every space"
+                f"'{self.name}' is a device function of numba-cuda; on a CPU kernels call functions of @njit,"
+                f" or pk.function({self.name}), compiled from its source for every space"
             )
         result = self._called(here, values)
         numbers = []
@@ -174,7 +174,7 @@ class Foreign:
             if function.is_declaration and function.name.startswith(_NOT_IN_KERNELS):
                 raise TypeClash(
                     f"'{self.name}' needs Python's interpreter (its code calls {function.name}); kernels "
-                    "call functions of numba's that do without: no print, no objects"
+                    "call numba functions without print or Python objects"
                 )
         linked.get_function(name).linkage = "linkonce_odr"  # several callers may bring it
         return str(linked)

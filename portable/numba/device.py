@@ -58,8 +58,8 @@ def _block(linked):
     found = assembly.block(ptx, "outer", inputs, outs)
     if found is None:
         raise LoweringError(
-            f"{linked.where} needs tables or calls on a GPU, which numba-cuda's kernels cannot take over; "
-            "launch a kernel of the layer's"
+            f"{linked.where} uses tables or calls on a GPU, which numba-cuda's kernels cannot include; "
+            "launch a @pk.kernel instead"
         )
     return assembly.rounded(found), outs
 
@@ -129,7 +129,7 @@ def _compiled(function, dtypes):
             f" {str(error).strip()}"
         ) from error
     if result not in DTYPE:
-        raise TypeClash(f"'{function.py_func.__name__}' returns {result}; on a GPU kernels take one number")
+        raise TypeClash(f"'{function.py_func.__name__}' returns {result}; expected one number on a GPU")
     return name, ptx.replace("\0", ""), DTYPE[result]
 
 

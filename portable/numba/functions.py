@@ -70,7 +70,7 @@ class Linked:
         numbers = [] if result is None else flat(result)
         if not all(isinstance(v, Operation) for v in numbers):
             raise LanguageError(
-                f"{self.where} returns a view; numba's functions take numbers and tuples of numbers from it"
+                f"{self.where} returns a view; expected numbers or tuples of numbers in numba's functions"
             )
         if numbers and not self.written.portable_text.always_returns:
             raise LanguageError(f"{self.where} returns a value on some paths and nothing on others")
@@ -209,8 +209,8 @@ def type_of(written):
     def refuse(kws):
         if kws:
             raise LanguageError(
-                f"{written.kind} '{written.name}' ({written.place}): in numba's functions arguments have no"
-                " keywords"
+                f"{written.kind} '{written.name}' ({written.place}): numba's functions pass arguments by"
+                " position"
             )
 
     kind = Written(callable_as(written, lambda n: linked, refuse))

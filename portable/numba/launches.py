@@ -113,8 +113,8 @@ class Launch:
             )
         if unknown := ", ".join(sorted(set(options) - set(_OPTIONS[word]))):
             raise InputError(
-                f"{self.where}: {unknown}= is not for launches inside numba's functions; "
-                f"{word.__name__} knows {', '.join(_OPTIONS[word]) or 'no options'} there"
+                f"{self.where}: {unknown}= is not accepted inside numba's functions; "
+                f"{word.__name__} takes {', '.join(_OPTIONS[word]) or 'no options'} there"
             )
         return kind
 
@@ -129,7 +129,7 @@ class Launch:
             (self.entry.results.shapes, self.entry.results.dtypes) if self.reducers else ([], [])
         )
         if any(self.entry.complex_sums):
-            raise DTypeError(f"{self.where}: sums of complex numbers are for launches from Python")
+            raise DTypeError(f"{self.where}: launch sums of complex numbers from Python")
         self.numbers = [NUMBA[d] for d in dtypes]
         parts = tuple(n and (None,) * n for n in self.shapes)
         self.arranged = parts if self.several else parts[0] if parts else ()
@@ -154,12 +154,12 @@ class Launch:
             )
         if kind.startswith("box") and any(r.with_index for r in found):
             raise InputError(
-                f"{self.where}: reducers that tell a place know ranges and teams inside numba's functions; "
+                f"{self.where}: inside numba's functions reducers with a place need a range or teams; "
                 "launch this box from Python"
             )
         if not all(r.commutes for r in found) and (several or kind != "range"):
             raise InputError(
-                f"{self.where}: reducer does not commute; it is given alone, with a RangePolicy or an integer"
+                f"{self.where}: reducer does not commute; expected one reducer and a RangePolicy or an integer"
             )
         return found, several
 
@@ -167,7 +167,7 @@ class Launch:
         inclusive, out = options.get("inclusive", types.literal(True)), options.get("out")
         if not isinstance(inclusive, types.BooleanLiteral):
             raise InputError(
-                f"{self.where}: inclusive must be True or False as it stands there, inside numba's functions"
+                f"{self.where}: inclusive must be a literal True or False inside numba's functions"
             )
         if kind != "range" or self.several:
             raise InputError(f"{self.where}: scans run over a RangePolicy or an integer, with one reducer")
@@ -284,10 +284,10 @@ def _checked(begin, end, asked, scratch_open, most_scratch):
         raise InputError("policy: a negative extent was given; expected zero or more")
     if scratch_open and not asked:
         raise InputError(
-            "the kernel has scratch of run-time shape: say how much, TeamPolicy(..., scratch_bytes=)"
+            "the kernel has scratch of run-time shape; pass its size, TeamPolicy(..., scratch_bytes=)"
         )
     if asked > most_scratch:
-        raise InputError("more scratch is asked than a CPU gives a team")
+        raise InputError("the policy requests more scratch than a CPU's team has")
 
 
 def _ranged(

@@ -30,7 +30,7 @@ def kind_of(policy):
 def _without_space(policy, space):
     if not isinstance(getattr(space, "value", space), types.NoneType | None):
         raise InputError(
-            f"{policy}: space= is not for launches inside numba's functions, which run on numba's threads"
+            f"{policy}: space= is not accepted inside numba's functions, which run on numba's threads"
         )
 
 

@@ -58,7 +58,7 @@ def ready():
     except ValueError as error:  # in several lines, the first of which gives the reason
         layer = os.environ.get("NUMBA_THREADING_LAYER", numba.config.THREADING_LAYER)
         raise SpaceUnavailableError(
-            f"space 'numba': numba cannot load its threads' layer '{layer}': {' '.join(str(error).split())}"
+            f"space 'numba': numba cannot load its threading layer '{layer}': {' '.join(str(error).split())}"
         ) from None
     for name in ("ask", "done"):
         llvm.add_symbol(f"portable_{name}_for_threads", _asking()(name))

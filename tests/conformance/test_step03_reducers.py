@@ -190,7 +190,7 @@ Narrow = pk.Reducer("Narrow", later, (0, 0.0), place_if_positive)
 
 
 UNFIT = [
-    (Merged, "expected 3 number.s., it returns 1"),
+    (Merged, "expected 3 number.s., got 1"),
     (Short, "2 number.s., but a state of 3"),
     (Narrow, "2 number.s., but a state of 1"),
 ]

@@ -254,7 +254,7 @@ def test_numbers_of_a_graph_are_of_the_type_that_was_recorded(space):
     for numbers, error, text in [
         ({"k": 1.5}, pk.DTypeError, "graph: k is 1.5; 'mixed' was recorded with an integer"),
         ({"k": 2**63}, pk.DTypeError, "k is 9223372036854775808"),
-        ({"b": 1, "x": 2}, pk.InputError, "takes a number b, x; those that there are: a, k"),
+        ({"b": 1, "x": 2}, pk.InputError, "takes a number b, x; expected a, k"),
     ]:
         with pytest.raises(error, match=text):
             graph(**numbers)

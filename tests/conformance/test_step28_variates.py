@@ -120,7 +120,7 @@ def test_host_forms_of_weights_and_permutations():
     order = np.zeros(9, np.int64)
     pk.random.permutation(1, 2, 3, order)
     assert sorted(order.tolist()) == list(range(9))
-    with pytest.raises(pk.InputError, match="permutation: one permutation at a time"):
+    with pytest.raises(pk.InputError, match="permutation: seed, stream and draw must be numbers"):
         pk.random.permutation(1, np.arange(2), 3, order)
 
 

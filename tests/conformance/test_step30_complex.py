@@ -268,7 +268,7 @@ def test_prefix_sums_of_complex_numbers_are_refused(space):
     z, (x, y) = move(np.ones(4, complex), space), (pk.zeros(4, space=space) for _ in range(2))
     for out in (x, (x, y)):
         with pytest.raises(
-            pk.LanguageError, match=r"expected 1 number\(s\), it returns 1 value\(s\), among them a complex"
+            pk.LanguageError, match=r"expected 1 number\(s\), got 1 value\(s\), among them a complex"
         ):
             pk.parallel_scan(pk.RangePolicy(0, 4, space=space), each, z, out=out)
 

@@ -128,8 +128,8 @@ def test_texts_of_250_levels(space, kind):
 @pytest.mark.parametrize("kind, levels", [("links", 4000), ("calls", 2000)])
 def test_texts_that_are_too_deep_are_refused_with_a_count(space, kind, levels):
     kernel, limit = kernel_of(many(levels)[kind]), sys.getrecursionlimit()
-    count = r"40\d\d terms" if kind == "links" else r"2001 text\(s\) that call each other"
-    with pytest.raises(pk.LanguageError, match=rf"kernel 'k' .*too deep to be compiled.*{count}"):
+    count = r"40\d\d levels" if kind == "links" else r"2001 function\(s\) that call each other"
+    with pytest.raises(pk.LanguageError, match=rf"kernel 'k' .*nested too deeply to be compiled.*{count}"):
         launch_for(space, 2, kernel, np.ones(2))
     assert sys.getrecursionlimit() == limit
 

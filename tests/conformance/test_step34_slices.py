@@ -138,7 +138,11 @@ def _text(i, x, y):
 @pytest.mark.parametrize(
     "text, error, message",
     [
-        (_shifted, LanguageError, "written while other elements of it are read; a loop says in which order"),
+        (
+            _shifted,
+            LanguageError,
+            "written while other elements of it are read; write a loop, which fixes the order",
+        ),
         (_named, LanguageError, "needs a temporary array here; assign its elements to a view"),
         (_turned, LanguageError, "a negative step goes with .::-1. alone"),
         (_wrong, LoweringError, "expected arrays of the same shape, got extents 3 and 2"),

@@ -171,9 +171,9 @@ def no_tile(team, a, b, c):
     ("kernel", "words"),
     [
         (unknown_sum, "known at compile time"),
-        (does_not_fit, "do not fit, 4 and 5"),
+        (does_not_fit, "extents do not match: 4 and 5"),
         (two_dtypes, "float32, float64 and float64"),
-        (into_a_factor, "'team.scratch((4, 4), a.dtype)' is read and written"),
+        (into_a_factor, "'team.scratch((4, 4), a.dtype)' is the result and a factor"),
         (of_a_row, "two dimensions"),
         (of_some_members, "every member must get here"),
         (no_tile, "elements takes a team.tile"),

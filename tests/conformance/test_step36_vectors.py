@@ -144,15 +144,15 @@ def test_vectors_lower_for_a_gpu():
 
 
 REFUSED = {
-    "v = pk.vector(1.0, 2.0); v[0] = x[i, 0]": "does not change; make another, or write to `w = pk.local",
-    "v = pk.vector(1.0, 2.0); v[i] += 1": "does not change",
-    "v = pk.vector(x[i])": "known at compile time how many and 64 at most, as in pk.vector",
+    "v = pk.vector(1.0, 2.0); v[0] = x[i, 0]": "is immutable; make another, or write to `w = pk.local",
+    "v = pk.vector(1.0, 2.0); v[i] += 1": "is immutable",
+    "v = pk.vector(x[i])": "known at compile time and 64 at most, as in pk.vector",
     "v = pk.vector(1.0, 2.0); y[i, 0] = v[2]": "index 2 is outside the 2 of `v`",
     "v = pk.vector(1.0, 2.0); y[i, 0] = v[0, 1]": "has more indices than `v` dimensions",
     "y[i, :] = pk.vector(1.0, 2.0) + pk.vector(1.0, 2.0, 3.0)": "same shape, got extents 3 and 2",
     "y[i, 0] = pk.vector(1.0, 2.0)": "element of 'y', got a vector of 2",
     "v = pk.vector(1.0, 2.0); y[i, 0] = v.x": "no attribute 'x' in kernels .shape",
-    "m = pk.matrix((1.0, 2.0), (1.0,))": "rows of as many, known",
+    "m = pk.matrix((1.0, 2.0), (1.0,))": "rows of equal length",
     "y[i, 0] = x[i, 0] if i > 1 else (x[i, 0], 1.0)": "both sides have as many numbers",
     "y[i, 0] = x.reshape(-1, -1)[0, 0]": "one -1 among them at most",
     "pk.atomic_max(y, i, x[i])": "rows and complex numbers are added and subtracted",

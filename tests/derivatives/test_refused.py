@@ -83,8 +83,8 @@ def appended(team, a, x):
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
-        (stored, r"`x\[i, 0\] = a \* a` has no derivative: 'x' is an array from outside"),
-        (added_to_an_array, "'x' is an array from outside"),
+        (stored, r"`x\[i, 0\] = a \* a` has no derivative: 'x' is an array argument"),
+        (added_to_an_array, "'x' is an array argument"),
         (by_its_bits, r"`pk.bits\(a\)` has no derivative: the bits of a float"),
         (one_or_the_other, "`a and 2.0` has no derivative: .* write `a if c else b`"),
         (lowered, "atomic_add and atomic_sub whose result is not used"),

@@ -90,7 +90,9 @@ def test_where_there_is_no_derivative_the_rules_hold(function, at, slopes):
 
 
 def test_a_step_warns_once():
-    with pytest.warns(RuntimeWarning, match=r"`pk.floor\(a\)` is a step: its derivative is 0") as told:
+    with pytest.warns(
+        RuntimeWarning, match=r"`pk.floor\(a\)` is a step function: its derivative is 0"
+    ) as told:
         assert pk.derivative(stepped, ("a", "b"))(2.5, 3.0) == (0.0, 2.0)
         assert pk.derivative(stepped, "a")(2.5, np.float32(3.0)) == 0.0
     assert len(told) == 1

@@ -132,8 +132,8 @@ def test_nothing_is_written_before_a_kernel_is_refused(space):
     [
         (wrong.returns_nothing, "it returns nothing"),
         (wrong.returns_sometimes, "on some paths"),
-        (wrong.returns_two, r"expected 1 number.s., it returns 2"),
-        (wrong.returns_a_row, "it returns an array; return an element, or its .sum"),
+        (wrong.returns_two, r"expected 1 number.s., got 2"),
+        (wrong.returns_a_row, "got an array; return an element, or its .sum"),
     ],
 )
 def test_a_reduction_wants_a_number_on_every_path(space, kernel, message):
@@ -174,9 +174,7 @@ def test_a_kernel_that_writes_and_returns_is_warned_of(space):
 )
 def test_a_complex_number_is_one_contribution(space, reducer):
     z, reducer = move(np.arange(4) + 1j, space), wrong.Pair if reducer == "Pair" else reducer
-    with pytest.raises(
-        LanguageError, match=r"'a_complex_number' .* it returns 1 value\(s\), among them a complex"
-    ):
+    with pytest.raises(LanguageError, match=r"'a_complex_number' .* got 1 value\(s\), among them a complex"):
         pk.parallel_reduce(pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z, reducer=reducer)
     lifted = pk.Reducer("Lifted", wrong.pairs_added, (0.0, 0.0), wrong.parts_of)
     args = pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z
@@ -208,7 +206,7 @@ REMEDIES = {
     "v = np.zeros(3); x[i] = v[0]": "pk.local.shape, dtype. an array",
     "x[i] = np.sinc(x[i])": "there are exp, ",
     "x[i] = f'{i}'": "a string",
-    "while x[i] > 0: x[i] -= 1\n    else: x[i] = 3": "note the way out in a variable",
+    "while x[i] > 0: x[i] -= 1\n    else: x[i] = 3": "set a variable before `break`",
     "raise ValueError(1)": "write an assert",
     "x[i] = x[i + 0.5]": "not an integer; indices are integers",
     "for k in range(2.5): x[i] = k": "cuts it off",

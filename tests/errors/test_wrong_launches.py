@@ -259,11 +259,11 @@ def test_more_scratch_than_a_team_can_have(space):
         pytest.skip("memory is the only limit of plain Python")
     x = move(np.zeros(4), space)
     with pytest.raises(
-        InputError, match=r"kernel 'fill_scratch': 8000000000 bytes of scratch asked, but .* at most \d+"
+        InputError, match=r"kernel 'fill_scratch': 8000000000 bytes of scratch; a team .* at most \d+"
     ):
         pk.parallel_for(pk.TeamPolicy(4, space=space, scratch_bytes=8 * 10**9), fill_scratch, 10**9, x)
     with pytest.raises(
-        InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch asked, but .* at most \d+"
+        InputError, match=r"kernel 'known_scratch': 800000000 bytes of scratch; a team .* at most \d+"
     ):
         pk.parallel_for(pk.TeamPolicy(4, space=space), known_scratch, x)
 
@@ -279,7 +279,7 @@ def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
     with pytest.raises(
         CheckError,
         match=(
-            r"kernel 'fill_scratch' .* 8000 bytes of scratch are asked for, .* room for 64; .*scratch_bytes"
+            r"kernel 'fill_scratch' .* the kernel uses 8000 bytes of scratch, but the team has 64; .*scratch_bytes"
         ),
     ):
         pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=64), fill_scratch, 1000, np.zeros(4))

@@ -247,7 +247,7 @@ WRONG = [
     (
         lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0),
         pk.LanguageError,
-        "arguments have no keywords",
+        "pass arguments by position",
     ),
     (lambda: njit(lambda v: on_some_paths(v))(1.0), pk.LanguageError, "some paths and nothing on others"),
     (lambda: njit(lambda v: unknown(v))(1.0), pk.LanguageError, r"test_functions.py:\d+.*nowhere"),

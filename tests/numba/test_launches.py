@@ -371,10 +371,10 @@ WRONG = [
     (
         lambda x: pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), axpy, 1.0, x, x),
         pk.InputError,
-        "space= is not for launches inside",
+        "space= is not accepted inside",
     ),
     (lambda x: pk.parallel_reduce(x.size, value, x, reducer=sum), pk.DTypeError, "reducer is numba's"),
-    (lambda x: pk.parallel_reduce(x.size, value, x, out=x), pk.InputError, "out= is not for launches inside"),
+    (lambda x: pk.parallel_reduce(x.size, value, x, out=x), pk.InputError, "out= is not accepted inside"),
     (
         lambda x: pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2)), outer, x, x, reducer=pk.MinLoc),
         pk.InputError,
@@ -382,7 +382,7 @@ WRONG = [
     ),
     (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), pk.InputError, "scratch_bytes="),
     (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), pk.DTypeError, "argument 'x'.*complex128"),
-    (lambda x: pk.parallel_reduce(3, turned, x), pk.DTypeError, "sums of complex numbers are for launches"),
+    (lambda x: pk.parallel_reduce(3, turned, x), pk.DTypeError, "launch sums of complex numbers"),
     (lambda x: pk.parallel_scan(11, value, x, out=x), pk.ShapeError, "shorter than the end of the policy"),
     (
         lambda x: pk.parallel_scan(3, value, x, out=A),

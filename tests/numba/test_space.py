@@ -166,5 +166,5 @@ def test_a_layer_that_cannot_be_loaded_is_named(command):
         text=True,
     )
     told = " ".join((found.stdout + found.stderr).replace("\u2502", " ").split())
-    assert "space 'numba': numba cannot load its threads' layer 'none of these'" in told
+    assert "space 'numba': numba cannot load its threading layer 'none of these'" in told
     assert "ValueError" not in told

@@ -263,7 +263,7 @@ def test_pinned_memory_that_is_refused_costs_one_warning(fake_cuda, monkeypatch)
     monkeypatch.setattr(driver, "_LARGE", 1000)
     fake_cuda.fail["cuMemHostAlloc"] = 2
     source = np.arange(1000.0)
-    with pytest.warns(UserWarning, match="pinned memory is refused"):
+    with pytest.warns(UserWarning, match="slow without pinned memory"):
         view = pk.copy_of(source, "cuda")
     assert_array_equal(view.to_numpy(), source)  # warnings are errors here: there is no further one
 

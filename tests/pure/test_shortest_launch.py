@@ -134,7 +134,7 @@ def test_arrays_of_other_libraries_are_one_call_of_the_driver(fake_cuda):
 @pytest.mark.parametrize(
     "changes, error, words",
     [
-        (lambda x: {"data": (1, False)}, InputError, "CUDA does not know the memory"),
+        (lambda x: {"data": (1, False)}, InputError, "CUDA did not allocate the memory"),
         (lambda x: {"typestr": "<M8[s]"}, DTypeError, "argument 'x': dtype 'datetime64"),
         (lambda x: {"shape": (1,) * 7}, ShapeError, "argument 'x': .* has 7 dimensions"),
         (lambda x: {"mask": object()}, DTypeError, "masked arrays are not supported"),

@@ -334,7 +334,7 @@ class View(_Fields):
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         if copy or dl_device not in (None, self.__dlpack_device__()):
-            raise BufferError(f"{self!r} is exported without a copy and where it is")
+            raise BufferError(f"{self!r} is exported from its own device, without a copy")
         memory = registry.memory(self.memory)
         if stream != -1:  # -1: the consumer requests no synchronisation
             memory.ready(stream)
@@ -352,7 +352,7 @@ class View(_Fields):
 
     def __reduce__(self):
         if self.memory != HOST:
-            raise TypeError(f"{self!r} is memory of a device of this process; send v.to_numpy()")
+            raise TypeError(f"{self!r} is device memory and cannot be pickled; pickle v.to_numpy()")
         return asview, (self._array, self.space, self.label)
 
     def __repr__(self):
@@ -610,7 +610,7 @@ def _foreign(array):
             memory = registry.memory_of(*device)
             if memory is None:
                 raise WrongSpaceError(
-                    f"asview: the {kind} is on a DLPack device of type {device[0]}; no space reaches it"
+                    f"asview: the {kind} is on a DLPack device of type {device[0]}, which no space supports"
                 )
             registry.memory(memory).share()  # its library may use other queues
             return array_over(interface, owner, producer), memory

@@ -103,7 +103,7 @@ def check_function(fn, kind):
     a phrase for messages."""
     if not inspect.isfunction(fn):
         raise LanguageError(
-            f"@{kind} wants a plain Python function written with def, got {fn!r} of type {type(fn).__name__}"
+            f"@{kind}: expected a plain Python function written with def, got {fn!r} of type {type(fn).__name__}"
         )
     place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
     if fn.__name__ == "<lambda>":
@@ -154,7 +154,7 @@ def _no_source(fn, kind, place, error):
     """Return the error for a function without a source."""
     remedy = registry.part("remedies").of_source(fn.__code__.co_filename).format(kind)
     return SourceError(
-        f"{place}: its source cannot be read ({error}). Kernels are compiled from their text: {remedy}"
+        f"{place}: its source cannot be read ({error}). Kernels are compiled from their source: {remedy}"
     )
 
 
@@ -170,7 +170,7 @@ def _read(fn, kind, place):
         raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
     if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:
         raise SourceError(
-            f"{place}: at this place of the file stands something else; it was edited after it was imported"
+            f"{place}: the function is no longer at this line; the file was edited after its import"
         )
     first += tree.lineno - 1  # the def line, below its decorators
     text = Text(fn.__name__, fn.__code__.co_filename, first, tree, [], scope_of(fn), fn.__defaults__ or ())
@@ -188,7 +188,7 @@ def _check_length(fn, kind):
     place = check_function(fn, kind)
     last = max(line or 0 for *_, line in fn.__code__.co_lines())
     if (n_lines := last + 1 - fn.__code__.co_firstlineno) > MOST_LINES:
-        raise SourceError(f"{place}: its text has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
+        raise SourceError(f"{place}: its source has {n_lines:,} lines; at most {MOST_LINES:,} are compiled")
     return place
 
 
@@ -321,8 +321,8 @@ def _check_signature(text, kind):
         )
     if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):
         raise LanguageError(
-            f"kernel '{text.name}' ({text.place_of()}): its first parameter is the index, so a kernel is no"
-            " method; write @staticmethod above @pk.kernel, and pass what it reads of the object"
+            f"kernel '{text.name}' ({text.place_of()}): its first parameter is the index, so a kernel cannot"
+            " be a method; write @staticmethod above @pk.kernel and pass the attributes that it reads"
         )
     if kind == "kernel" and not a.args:
         raise LanguageError(
@@ -415,8 +415,8 @@ class _Webs:
             s, name = stores[0][0], found[0].name
             said = by_users_names(ast.unparse(s))
             raise LanguageError(
-                f"kernel '{self.text.name}' ({self.text.place_of(s)}): `{said}` changes what '{name}' means"
-                " at this index alone, and nothing reads it. For a sum over indices return the value and"
+                f"kernel '{self.text.name}' ({self.text.place_of(s)}): `{said}` assigns '{name}' for this"
+                " index only, and nothing reads it. For a sum over indices return the value and"
                 f" launch with pk.parallel_reduce; else write to an element, {name}[...]"
             )
 

@@ -58,7 +58,7 @@ def is_float(dtype):
     return dtype in FLOATS
 
 
-def held(dtype):
+def loaded_dtype(dtype):
     """Return the dtype in which a number of some dtype, or a part of one, is held once loaded from memory."""
     return HELD.get(dtype) or part(dtype)
 
@@ -132,7 +132,7 @@ class Weak(float):
 def rounded(number, dtype):
     """Return a Python number as a float of `dtype`, rounded once; infinite beyond it."""
     try:
-        if held(dtype) != "float32":
+        if loaded_dtype(dtype) != "float32":
             return float(number)
         if isinstance(number, int) and number.bit_length() > 53:
             low = number.bit_length() - 50  # lower bits, of which only matters whether any is set

@@ -20,7 +20,7 @@ import numpy as np
 from .. import events, locks
 from ..language.annotations import Arguments, Out, Policy, Result
 from .. import registry
-from ..language.types import COMPLEX, HELD, WORDS, Known, held
+from ..language.types import COMPLEX, HELD, WORDS, Known, loaded_dtype
 from ...errors import (
     DTypeError,
     InputError,
@@ -48,7 +48,7 @@ _PACK = {name: struct.Struct(f"={word}").pack for name, word in WORDS.items()}
 _pack_int, _pack_float, _pack_float32 = (_PACK[name] for name in ("int64", "float64", "float32"))
 _NUMBER = {name: Spec(("number", name)) for name in ("int", "float", *_PACK)}  # weak ones first
 _INT, _FLOAT = _NUMBER["int"], _NUMBER["float"]
-_SCALARS = {name: (_NUMBER[held(name)], _PACK[held(name)]) for name in (*_PACK, *HELD)}
+_SCALARS = {name: (_NUMBER[loaded_dtype(name)], _PACK[loaded_dtype(name)]) for name in (*_PACK, *HELD)}
 _MOST_STATICS = 1024
 _MOST_LEVELS = 50  # largest depth of nested tuples and records
 _statics = {}  # the last constants by type and repr, one object each: a NaN equals itself only as an object
@@ -125,7 +125,7 @@ def _describe_foreign(adopt, a, level):
 
 def _describe_record(a, level):
     if level == _MOST_LEVELS:
-        raise DTypeError(f"it holds records or tuples of more than {level} levels, or itself; flatten it")
+        raise DTypeError(f"it nests records or tuples to more than {level} levels, or itself; flatten it")
     names, parts = parts_of(a)
     specs, words, weak = _describe(parts, (), level + 1)
     return ("tuple", specs, names), (words, weak) if weak else b"".join(words)
@@ -396,7 +396,7 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
 
 def _own_float(wanted):
     """Return the function that packs weak floats that accompany arguments of these specs."""
-    floats = {"float32", "float64"} & {held(s[1]) for s in _views(wanted)}
+    floats = {"float32", "float64"} & {loaded_dtype(s[1]) for s in _views(wanted)}
     return _pack_single if floats == {"float32"} else _pack_float
 
 
@@ -614,7 +614,7 @@ def _check_reducers(policy, reducers, several):
     ordered = not all(r.commutes for r in reducers)
     if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
         raise InputError(
-            f"reducer: {reducers if several else reducers[0]!r} does not commute; it is given alone, with a"
+            f"reducer: {reducers if several else reducers[0]!r} does not commute; expected one reducer and a"
             " RangePolicy or an integer"
         )
     return ordered
@@ -831,7 +831,7 @@ def parallel_scan(
     (6.0, [3.0, 4.0, 6.0])
     """
     if not isinstance(reducer, Reducer):
-        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or one of your own, got {reducer!r}")
+        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a pk.Reducer, got {reducer!r}")
     policy = as_policy(policy)
     if policy.__class__ is not RangePolicy:
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")

@@ -174,7 +174,7 @@ def scratch_bytes(*arrays: tuple) -> int:
             each = np.dtype(dtype).itemsize
         except TypeError as error:
             raise DTypeError(
-                f"scratch_bytes: the dtype of arrays[{k}] is {dtype!r}, which is none"
+                f"scratch_bytes: the dtype of arrays[{k}] is {dtype!r}; expected a NumPy dtype"
             ) from error
         total += -(-math.prod(lengths) * each // _LINE) * _LINE
     return check_index(total, "scratch_bytes: the sum")
@@ -285,5 +285,5 @@ def as_policy(policy):
         return policy
     n = check_index(policy, "policy")
     if n < 0:
-        raise InputError(f"policy: an extent of {n} was given; expected zero or more")
+        raise InputError(f"policy is {n}; expected zero or more indices")
     return RangePolicy(0, n)

@@ -54,7 +54,7 @@ def _write(x, cell, index, value):
 def varying_bound(bound):
     """Return a bound of a slice that differs between indices."""
     if bound < 0:
-        text = f"a slice has the bound {bound}; those that differ between indices do not count from the end"
+        text = f"a slice has the bound {bound}; bounds that vary between indices cannot count from the end"
         raise Fault("negative index", text, None, None)
     return bound
 

@@ -71,7 +71,7 @@ UNWATCHED = Numbers()
 
 def number(value, dtype):
     """Return a Python or NumPy number as one of a strong dtype."""
-    if t.held(dtype) == "float32":
+    if t.loaded_dtype(dtype) == "float32":
         return single(value)
     return t.converted(value.item() if isinstance(value, np.generic) else value, dtype)
 

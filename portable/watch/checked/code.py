@@ -260,7 +260,7 @@ class Code:
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit
         value = arithmetic.number(number, dtype)
-        return self.constant(value) if t.held(dtype) == "float32" else f"({value!r})"
+        return self.constant(value) if t.loaded_dtype(dtype) == "float32" else f"({value!r})"
 
     # ---- statements
     def block(self, nodes):
@@ -395,7 +395,7 @@ class Code:
         text = self.template(word, dtype).format(*args, **facts)
         self.names[o] = name
         if word in _HELD and not t.is_float(dtype):
-            self.held(name, text, word, dtype, args)
+            self.write_checked(name, text, word, dtype, args)
         else:
             self.write_line(f"{name} = {text}")
         if (
@@ -437,7 +437,7 @@ class Code:
             facts |= self.element(o, args)
         return facts
 
-    def held(self, name, text, word, dtype, args):
+    def write_checked(self, name, text, word, dtype, args):
         """Emit an integer operation whose result may overflow its type: it wraps if unsigned, else it is a
         finding.
         """

@@ -11,7 +11,7 @@ KINDS = {
     "negative index": "an index below zero: indices never wrap",
     "read-only write": "a write through a read-only view",
     "scratch overflow": "more scratch than TeamPolicy(scratch_bytes=) asked for",
-    "uninitialised read": "a read of memory that nobody has written",
+    "uninitialised read": "a read of memory that was never written",
     "missing barrier": (
         "members of a team that reach the same element, one of them writing, without a barrier between"
     ),

@@ -157,7 +157,7 @@ class Run(Numbers):
                 SITES[site],
                 f"a float64 value is stored in '{view.name}', although all float views of this kernel are"
                 " float32: the arithmetic was done in float64. Pass Python floats or np.float32 as"
-                " arguments, or say pk.float32(...) if it is meant",
+                " arguments, or write pk.float32(...) if float64 is intended",
                 view.name,
                 index,
             )
@@ -171,7 +171,7 @@ class Run(Numbers):
         self.note(
             "integer overflow",
             SITES[site],
-            f"{message}; compute in pk.int64, or in an unsigned type if it is meant to wrap",
+            f"{message}; compute in pk.int64, or in an unsigned type if it should wrap",
         )
 
     def diverged(self, waiting, other):

@@ -13,7 +13,7 @@ import bisect
 import numpy as np
 
 from ...core.launch import dispatch
-from ...core.language.types import Record, held, named, reach
+from ...core.language.types import Record, loaded_dtype, named, reach
 from ...core.arrays.scatter import ScatterView
 from ...core.arrays.view import View, mark_unwritten
 
@@ -95,7 +95,7 @@ class Watched:
         self.shape, self.steps, self.ndim, self.dtype = array.shape, array.strides, array.ndim, array.dtype
         # an element as the checked space's number
         self.get = array.__getitem__ if array.dtype == np.float32 else array.item
-        if array.dtype.itemsize == 2 and held(array.dtype.name) == "float32":
+        if array.dtype.itemsize == 2 and loaded_dtype(array.dtype.name) == "float32":
             self.get = lambda index: np.float32(array[index])
         self.length, self.step = (self.shape[0], self.steps[0]) if self.ndim else (0, 0)
         self.root = self if root is None else root

@@ -109,7 +109,7 @@ class Folding:
                         "does not commute",
                         (
                             f"combine(a, b) is {_as_text(ab)}, but combine(b, a) is {_as_text(ba)}, {given}: "
-                            "say commutes=False if it is meant"
+                            "pass commutes=False if intended"
                         ),
                     )
 

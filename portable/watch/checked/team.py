@@ -130,8 +130,8 @@ class Group:
             if run.room is not None and end > run.room:
                 raise Fault(
                     "scratch overflow",
-                    f"{end} bytes of scratch are asked for, but there is room for {run.room}; "
-                    "say TeamPolicy(..., scratch_bytes=) for shapes that are known only at run time",
+                    f"the kernel uses {end} bytes of scratch, but the team has {run.room}; "
+                    "pass TeamPolicy(..., scratch_bytes=) for shapes known only at run time",
                     None,
                     None,
                 )

@@ -81,15 +81,15 @@ def count(
     name, _, width = build.partition(":")
     wide = name in ("lanes", "touched") and width.isdigit() and 1 <= int(width) <= 64
     if name not in BUILDS or width and not wide and build != "touched:lanes":
-        raise InputError(f"build: {build!r} was given; expected one of {', '.join(BUILDS)}")
+        raise InputError(f"build is {build!r}; expected one of {', '.join(BUILDS)}")
     space, policy, backend, policy_kind, specs, reducers, words = dispatch.describe_launch(
         policy, kernel, args, reducer, scan
     )
     if name not in backend.builds:
         able = [f"'{other}'" for other in registry.names() if name in registry.launches(other).builds]
         raise SpaceError(
-            f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; a kernel's text does the"
-            " same on all"
+            f"build '{build}' is counted on {' and '.join(able)}, not on '{space}'; counts are the same"
+            " on all"
         )
     with _lock, locks.uninterrupted():
         return backend.counted(space, kernel, policy, policy_kind, specs, reducers, words, build)

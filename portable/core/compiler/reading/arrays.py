@@ -8,7 +8,17 @@ import math
 from ....errors import ReadOnlyError
 from .complexes import complex_operated
 from .tree import Block, Loop, Operation, Variable, View, describe
-from ...language.types import COMPLEX, PARTS, UNIFORM, Complex, Record, Vector, complex_of, held, vector
+from ...language.types import (
+    COMPLEX,
+    PARTS,
+    UNIFORM,
+    Complex,
+    Record,
+    Vector,
+    complex_of,
+    loaded_dtype,
+    vector,
+)
 
 _UNROLLED = 16  # most elements of an unrolled loop
 _MOST = 64  # most numbers of a vector or matrix, which stay in registers
@@ -59,7 +69,7 @@ def settled(build, v, node):
         build.refuse(
             node,
             f"`{ast.unparse(node).splitlines()[0]}` needs a temporary array here; assign its elements to a"
-            " view, a slice or a pk.local, as in `y[:] = ...`; where few numbers are meant, take them as in"
+            " view, a slice or a pk.local, as in `y[:] = ...`; for a few numbers write"
             " `pk.vector(x[i, :3])`",
         )
     return found
@@ -69,7 +79,7 @@ def load_element(build, view, items):
     if view.n_indices > len(items):
         return complex_of(load_element(build, view, [*items, build.const(k)]) for k in (0, 1))
     return build.operation(
-        "load", *items, view=view, dtype=held(view.dtype), counts=f"load {view.store or view.label}"
+        "load", *items, view=view, dtype=loaded_dtype(view.dtype), counts=f"load {view.store or view.label}"
     )
 
 
@@ -223,9 +233,9 @@ def read_vector(build, node, n_dimensions):
     if not found or found is whole or len(whole.shape) != n_dimensions:
         build.refuse(
             node,
-            f"`{ast.unparse(node)}`: expected numbers, or rows of as many, known at compile time how many"
-            f" and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1, 0), (0, 1)); a"
-            " pk.local holds more",
+            f"`{ast.unparse(node)}`: expected numbers, or rows of equal length; their number is known at"
+            f" compile time and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1, 0),"
+            " (0, 1)); use pk.local for more",
         )
     return found
 
@@ -317,8 +327,8 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
     if source and not all(_may_assign(view, target.views[0]) for view in source.views):
         build.refuse(
             node,
-            f"`{ast.unparse(node)}` is written while other elements of it are read; a loop says"
-            " in which order",
+            f"`{ast.unparse(node)}` is written while other elements of it are read; write a loop,"
+            " which fixes the order",
         )
 
     def put(ks):

@@ -30,7 +30,7 @@ from .tree import (
     flat,
     mapped,
 )
-from ...language.types import DTYPES, UNIFORM, Complex, Known, Record, TypeClash, complex_of, held
+from ...language.types import DTYPES, UNIFORM, Complex, Known, Record, TypeClash, complex_of, loaded_dtype
 
 MOST_OPERATIONS = 100_000  # and other nodes of a tree; as many compile within some minutes
 
@@ -243,8 +243,8 @@ class Build(Operations):
             return self.const(value)
         if isinstance(value, (complex, np.complexfloating)):
             return complex_of(self.python_value(v, node) for v in (value.real, value.imag))
-        if isinstance(value, np.generic) and held(value.dtype.name) in DTYPES:
-            return self.strong_const(value.item(), held(value.dtype.name))
+        if isinstance(value, np.generic) and loaded_dtype(value.dtype.name) in DTYPES:
+            return self.strong_const(value.item(), loaded_dtype(value.dtype.name))
         if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):
             names, parts = (
                 value.numbered() if hasattr(value, "numbered") else (getattr(value, "_fields", ()), value)

@@ -181,7 +181,7 @@ def arguments_of(build, text, node):
     given, params = [(k.arg, k.value) for k in node.keywords], text.params
     for k, (name, _) in enumerate(given):
         if name not in params[len(node.args) :] or name in dict(given[:k]):
-            build.refuse(node, f"'{text.name}' has no parameter '{name}' that is not given yet")
+            build.refuse(node, f"'{text.name}' has no parameter '{name}', or got it twice")
     values = [*zip(params, node.args), *given]
     values = {name: settled(build, build.expr(value), value) for name, value in values}
     values = defaults(build, text, node) | values

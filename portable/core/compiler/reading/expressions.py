@@ -41,9 +41,9 @@ from ...language.types import (
     Known,
     Vector,
     converted,
-    held,
     is_float,
     is_weak,
+    loaded_dtype,
     promote,
     vector,
 )
@@ -73,11 +73,11 @@ def read_name(build, node):
 
 def array_table(build, array, node):
     """Return a view of an array from outside the kernel; its numbers become constants in the code."""
-    if held(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
+    if loaded_dtype(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
         build.refuse(
             node,
-            f"`{ast.unparse(node)}` is an array from outside of {array.dtype} and {array.nbytes}"
-            f" bytes; up to {MOST_TABLE} of numbers are a table of the kernel's; pass others as"
+            f"`{ast.unparse(node)}` is a global array of {array.dtype} and {array.nbytes} bytes;"
+            f" expected numbers, at most {MOST_TABLE} bytes; pass other arrays as"
             " arguments",
         )
     numbers = array.ravel().view(PARTS.get(array.dtype.name, array.dtype))
@@ -399,7 +399,7 @@ def indices_of(build, view, node):
             bounds = tuple(p and as_bound(build, p) for p in (part.lower, part.upper))
             step = part.step and as_bound(build, part.step).const
             if part.step and not (isinstance(step, int) and step):
-                build.refuse(node, "the step of a slice is a constant other than zero")
+                build.refuse(node, "the step of a slice must be a nonzero constant")
             items.append(bounds if step in (None, 1) else (*bounds, int(step)))
             continue
         v = build.expr(part)

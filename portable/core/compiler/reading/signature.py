@@ -9,7 +9,7 @@ element is wider than 32 bits, else 8.
 import math
 import struct
 
-from ...language.types import BITS, UNIFORM, held, weak_dtype
+from ...language.types import BITS, UNIFORM, loaded_dtype, weak_dtype
 
 # A spec is ("view", dtype, ndim, contiguous_last, readonly), the same with "scatter" first, ("number",
 # dtype), ("static", value, its string), ("known", Known) or ("tuple", specs, names of the fields, if any)
@@ -51,7 +51,7 @@ class Signature:
     def __init__(self, specs):
         self.specs = specs
         views = [s for s in flatten(specs) if s[0] in ("view", "scatter")]
-        dtypes = {held(s[1]) for s in views}
+        dtypes = {loaded_dtype(s[1]) for s in views}
         self.float_dtype = "float32" if "float32" in dtypes and "float64" not in dtypes else "float64"
         self.width = 16 if dtypes and all(BITS[d] <= 32 for d in dtypes) else 8
         self.n_words = sum(self._words(s) for s in flatten(specs))

@@ -75,8 +75,8 @@ def changed(build, target):
     if plain_tuple(base) or isinstance(base, Array) and not base.place:
         build.refuse(
             target,
-            f"`{ast.unparse(target)}` is a part of {describe(base)}, which does not change; make another, or"
-            " write to `w = pk.local(n, dtype)`, of which `pk.vector(w)` is the vector",
+            f"`{ast.unparse(target)}` is a part of {describe(base)}, which is immutable; make another, or"
+            " write to `w = pk.local(n, dtype)` and take `pk.vector(w)`",
         )
     return base
 
@@ -264,7 +264,7 @@ def tuple_items(build, values, node):
 
 def no_else(build, s):
     if s.orelse:
-        build.refuse(s, "else after a loop is not supported in kernels; note the way out in a variable")
+        build.refuse(s, "else after a loop is not supported in kernels; set a variable before `break`")
 
 
 def range_bounds(build, call, most):

@@ -55,7 +55,7 @@ class TeamHandle:
         name = node.func.attr
         if name not in _CALLS:
             if name in ("thread_range", "elements"):
-                build.refuse(node, f"team.{name}(...) belongs in a for loop")
+                build.refuse(node, f"team.{name}(...) must be iterated by a for loop")
             self.attribute(build, node.func)
             build.refuse(node, f"team.{name} is a number, not a function")
         return _CALLS[name](build, node)
@@ -181,7 +181,7 @@ def _combined(build, op, reducer, state):
 
 def _scratch(build, node):
     if build.frame.caller is not None or build.depth > 1:
-        build.refuse(node, "scratch is called at the kernel's top level, before any loop or branch")
+        build.refuse(node, "scratch must be called at the kernel's top level, outside loops and branches")
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "scratch takes a shape and a dtype")
     dtype, shape = dtype_of(build, node.args[1]), build.expr(node.args[0])

@@ -24,10 +24,10 @@ from ...language.types import (
     check_operator,
     common_float,
     consecutive,
-    held,
     in_rows,
     is_float,
     kind_of,
+    loaded_dtype,
     named,
     part,
     promote,
@@ -189,7 +189,7 @@ class _Types:
 
     def load(self, o, *indices):
         varies = o.view.lanes_last or any(i.kind != UNIFORM for i in (*indices, *o.view.indices()))
-        return held(o.view.dtype), VARYING if varies else UNIFORM
+        return loaded_dtype(o.view.dtype), VARYING if varies else UNIFORM
 
     def foreign(self, o, *args):
         dtypes = o.attr.results([self.strong(a.dtype) for a in args])

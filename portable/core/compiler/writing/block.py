@@ -30,7 +30,7 @@ def scratch_of(compiled, policy):
     policy must request some bytes for it."""
     if compiled.scratch_open and not policy.scratch_bytes:
         raise InputError(
-            f"kernel '{compiled.kernel.name}' has scratch of run-time shape: say how much, TeamPolicy(...,"
+            f"kernel '{compiled.kernel.name}' has scratch of run-time shape; pass its size, TeamPolicy(...,"
             " scratch_bytes=)"
         )
     return compiled.scratch_static + policy.scratch_bytes

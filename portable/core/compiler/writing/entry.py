@@ -245,7 +245,7 @@ class Entry(Launched):
                 got += " on some paths and nothing on others"
             raise LanguageError(
                 f"kernel '{self.kernel.name}' ({self.kernel.place}): a reduction's kernel returns its "
-                f"contribution; expected {wanted} number(s), it returns {got}"
+                f"contribution; expected {wanted} number(s), got {got}"
             )
         return values
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 from .metadata import Facts
 from .atomic import atomic_step
 from .lines import pack_of_numbers
-from ...language.types import LINEAR, UNIFORM, VARYING, held, in_parts, itemsize
+from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue, suffix
 
 _VOID = ir.VoidType()
@@ -161,7 +161,7 @@ class Memory:
         if dtype == "bool":
             x = self.ops.b.icmp_unsigned("!=", x, self.ops.constant_like(x, 0))
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
-        return Value(held(dtype), VARYING if mixed else UNIFORM, self._held(x, dtype))
+        return Value(loaded_dtype(dtype), VARYING if mixed else UNIFORM, self._loaded(x, dtype))
 
     def _fetched(self, here, view, indices):
         """Return an element loaded from memory: one for all lanes, or a vector."""
@@ -235,14 +235,14 @@ class Memory:
             both = self._masked_load(here, "load", first, vector, align, self._doubled(here.mask))
         return self._shuffled(both, range(k, vector.count, 2))
 
-    def _held(self, x, dtype):
+    def _loaded(self, x, dtype):
         """Return a loaded value as a number."""
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
             bits = b.zext(x, ops.shaped(I32, x))
             return b.bitcast(b.shl(bits, ops.constant_like(bits, 16)), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
-        return ops.convert(x, dtype, held(dtype))
+        return ops.convert(x, dtype, loaded_dtype(dtype))
 
     def _stored(self, value, dtype, kind=None):
         """Return a value in the form for memory: a float16 or bfloat16 is converted by way of float32, to the

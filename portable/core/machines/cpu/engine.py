@@ -87,13 +87,13 @@ def _require_room():
         used = int(Path("/proc/self/statm").read_text().split()[place]) * resource.getpagesize()
         if used + _ROOM > limit:
             raise OutOfMemoryError(
-                f"compiling wants {_ROOM >> 20} MiB free; "
-                f"this process has {used >> 20} of {limit >> 20} MiB ({name})"
+                f"compiling needs {_ROOM >> 20} MiB free; "
+                f"this process uses {used >> 20} of {limit >> 20} MiB ({name})"
             )
     if 4 * len(_live) > _most_maps():
         raise OutOfMemoryError(
             f"{len(_live)} compiled kernels are alive; "
-            "more take more pieces of memory than the system gives a process"
+            "more would exceed the system's limit of memory maps (vm.max_map_count)"
         )
 
 

@@ -5,7 +5,7 @@ from llvmlite import ir
 from ...compiler.writing.lines import Builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
-from ...language.types import LINEAR, UNIFORM, VARYING, held
+from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype
 from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, NSW, Value
 from . import engine, interrupt_polls
 from .guard import guard
@@ -108,7 +108,7 @@ class CpuTeam(Members):
         processed in two halves: LLVM's code for them is wrong.
         """
         b, W = ops.b, ops.W
-        wide = "int32" if dtype == "bool" else held(dtype)
+        wide = "int32" if dtype == "bool" else loaded_dtype(dtype)
         x = ops.get(Value(dtype, VARYING, ops.get(value, dtype, VARYING)), wide, VARYING)
 
         def moved(v):

@@ -294,8 +294,8 @@ def _extra(compiled, policy, begin=0, end=0, block_size=0, partials=0):
         league, scratch = policy.league_size, scratch_of(compiled, policy)
         if scratch > MOST_SCRATCH:
             raise InputError(
-                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch asked, but a CPU gives a team"
-                f" at most {MOST_SCRATCH}"
+                f"kernel '{compiled.kernel.name}': {scratch} bytes of scratch; a team on a CPU has at"
+                f" most {MOST_SCRATCH}"
             )
     box = _BOX.pack(*box_words(policy)) if policy.__class__ is MDRangePolicy else b""
     return _EXTRA.pack(begin, end, block_size, partials, league, scratch, compiled.counters, box)

@@ -277,7 +277,7 @@ class Context(contract.Memory):
             return staging.staging_of(self) or False
         except (DeviceError, OutOfMemoryError) as refused:
             warnings.warn(
-                f"portable: copies to cuda:{self.ordinal} are slow, pinned memory is refused ({refused})",
+                f"portable: copies to cuda:{self.ordinal} are slow without pinned memory ({refused})",
                 stacklevel=2,
             )
             return False

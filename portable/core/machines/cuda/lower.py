@@ -206,7 +206,7 @@ def _reduced_range(code):
     def visit(copy, index):
         code.visit(ops.lanes(index), slot=copy)
 
-    def whole(base):
+    def whole_step(base):
         for k in range(copies):
             visit(k, _sum(code, base, near, I64(code.machine.threads * k)))
 
@@ -214,7 +214,7 @@ def _reduced_range(code):
         first = _sum(code, code.extra("begin"), even)
         code.steps(first, code.extra("end"), width, lambda index: visit(0, index))
         return
-    last = code.loop(code.extra("begin"), code.extra("end"), _times(code, width, copies), whole)
+    last = code.loop(code.extra("begin"), code.extra("end"), _times(code, width, copies), whole_step)
     for k in range(copies):
         index = _sum(code, _sum(code, last, even), _times(code, width, k))
         with ops.b.if_then(ops.b.icmp_signed("<", index, code.extra("end"))):

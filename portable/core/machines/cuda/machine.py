@@ -58,7 +58,7 @@ class _Cuda(Backend):
         if context is None:
             ordinal = driver.device_of(pointer) if pointer else 0
             if ordinal is None:
-                raise InputError(f"asview: CUDA does not know the memory of the {type(array).__name__}")
+                raise InputError(f"asview: CUDA did not allocate the memory of the {type(array).__name__}")
             context = driver.context(ordinal)
             driver.know(pointer, context)
         # work queued on another stream must finish before the array is read here

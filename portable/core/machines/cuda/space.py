@@ -233,8 +233,8 @@ def _configure(space, compiled, policy):
     if shared > compiled.allowed:
         if shared + compiled.function.shared_bytes > device.shared_bytes_per_block_optin:
             raise InputError(
-                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch asked, but this device gives a"
-                f" team at most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
+                f"kernel '{compiled.kernel.name}': {shared} bytes of scratch; a team on this device has"
+                f" at most {device.shared_bytes_per_block_optin - compiled.function.shared_bytes}"
             )
         compiled.function.allow_shared(shared)
         compiled.allowed = shared
@@ -367,7 +367,7 @@ def _kernels(*rows):
         n_blocks = grid if grid.__class__ is int else grid[0]
         if n_blocks > _MAX_GRID:
             raise InputError(
-                f"policy: {n_blocks} blocks are wanted, CUDA launches at most {_MAX_GRID}; split the range"
+                f"policy has {n_blocks} blocks; CUDA launches at most {_MAX_GRID}: split the range"
             )
     return [row for row in rows if row[1]]
 
