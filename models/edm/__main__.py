@@ -67,7 +67,7 @@ def _parser():
             command.progress(one)
     text = "how often surrogates mistake independent series for coupled ones, and miss coupled ones"
     one = commands.add_parser("calibrate", help=text)
-    one.add_argument("--quick", action="store_true", help="few pairs: to see that it runs")
+    one.add_argument("--quick", action="store_true", help="few pairs, for a trial run")
     n_pairs = {"default": None, "help": "pairs of each class (default: 1000; --quick: 20)"}
     names = "n_times", "n_surrogates", "seed", "kinds"
     command.add(one, calibrate.calibrate, *names, n_pairs=n_pairs)
@@ -189,7 +189,7 @@ def _pairs(options, table, checkpoint):
     """Return the series to map, their names, the names of the libraries, and the arguments dimensions and
     libraries."""
     if options.columns is None and table.clock is not None:
-        words = "counts the times, and is no series; --columns takes it"
+        words = "numbers the times, and is no series; --columns includes it"
         print(f"edm: '{printable(table.clock)}' {words}", file=sys.stderr)
     names = options.columns or table.series
     shown = [printable(name) for name in names]

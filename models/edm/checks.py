@@ -123,7 +123,7 @@ def check_embedding(E, tau, n_times, name="library"):
     E, tau = check_count(E, "E"), check_count(tau, "tau")
     if n_times <= (E - 1) * tau:
         raise ShapeError(
-            f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} takes "
+            f"{name} has {n_times} times; an embedding with E = {E} and tau = {tau} needs "
             f"{(E - 1) * tau + 1}: expected a longer series or a smaller E or tau"
         )
     return E, tau

@@ -104,7 +104,7 @@ def _information(bins, part, lag, n_bins):
     now, before = slice(lag, None), slice(len(bins) - lag)
     both = (np.minimum(bins[now], bins[before]) >= 0) & (part[now] == part[before])
     if not both.any():
-        raise InputError(f"max_lag: no two values lie {lag} steps apart; expected a smaller one")
+        raise InputError(f"max_lag: no two values have a distance of {lag}; expected a smaller one")
     pairs = bins[now][both] * n_bins + bins[before][both]
     p = np.bincount(pairs, minlength=n_bins**2).reshape(n_bins, n_bins) / len(pairs)
     apart = p.sum(axis=1, keepdims=True) * p.sum(axis=0)

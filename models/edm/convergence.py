@@ -16,7 +16,7 @@ from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole
 from ..shared.checks import check_count, check_flag, check_seed, check_share
 from ..shared.cluster import connected
 from ..shared.progress import bar
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from ..shared.results import Result
 from ..shared.user_warnings import warn
 from .checks import DType, check_library_sizes
@@ -112,7 +112,7 @@ class Convergence(Tabled):
             There is only one library size.
         """
         if len(self.library_sizes) < 2:
-            raise InputError("ccm was given one library size; expected at least two")
+            raise InputError("library_sizes has one size; expected at least two")
         random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
         n = self.rho.shape[-1]
         drawn = np.stack([_mean(self.rho[..., random.integers(0, n, n)]) for _ in range(N_BOOT)])
@@ -259,7 +259,7 @@ def ccm(
     random = np.random.default_rng(check_seed(seed))
     sizes = check_library_sizes(library_sizes, len(problem.valid), problem.k)
     n_targets, n_series = problem.given.shape[1], 1 + n_surrogates
-    with connected(client) as client, pk.use(here(client, space)):
+    with connected(client) as client, pk.use(local_space(client, space)):
         table = problem.given[:, :, None]
         if n_surrogates:
             made = problem.surrogates(problem.given, kinds, seed, block)
@@ -299,7 +299,7 @@ def ccm(
     elif np.isnan(own).any():
         warn(
             f"{np.isnan(own).sum()} of {own.size} samples have no skill, since their predictions do not "
-            "vary: means, bands and p-values are of the others",
+            "vary: means, bands and p-values use the others",
         )
     mean = _mean(np.moveaxis(rho, 2, -1))
     found = own, mean[..., 1:], p_values(mean[..., 0], mean[..., 1:])

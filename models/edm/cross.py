@@ -18,7 +18,7 @@ from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
 from ..shared.progress import bar as bar_of
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from ..shared.store import Store
 from ..shared.user_warnings import warn
 from . import frames
@@ -139,7 +139,7 @@ def cross_map(
     """
     check_flag(progress, "progress")
     memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
-    near = here(client, space)
+    near = local_space(client, space)
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     cross = Cross(dataset, dims, libraries, E_max, window, dtype, near, np.float32)
     libraries, names, n_series = cross.libraries, cross.names, cross.n_series

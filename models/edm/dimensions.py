@@ -26,9 +26,8 @@ def check_dims(dims, n_series, libraries):
     dims, n_libraries = as_numbers(dims, "dims"), len(libraries.columns)
     if dims.shape not in ((), (n_series,), (n_libraries, 1), (n_libraries, n_series)):
         raise ShapeError(
-            f"dims has shape {dims.shape}; expected one dimension a series: shape ({n_series},), for each "
-            f"as a target, ({n_libraries}, 1), for each as a library, or ({n_libraries}, {n_series}), for "
-            "each pair"
+            f"dims has shape {dims.shape}; expected a dimension for each target: shape ({n_series},), for "
+            f"each library, ({n_libraries}, 1), or for each pair, ({n_libraries}, {n_series})"
         )
     if dims.dtype.kind not in "iu":
         raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")

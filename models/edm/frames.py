@@ -144,7 +144,7 @@ def with_times(table, columns=None, name="library", segments=None):
         return table
     if columns is None:
         warn(
-            f"{name}: the first column, {str(label)!r}, counts the times and is no series; columns= takes it",
+            f"{name}: the first column, {str(label)!r}, numbers the times; columns= includes it as a series",
             UserWarning,
         )
     elif str(label) in map(str, columns):
@@ -175,7 +175,7 @@ def without_segments(table, segments):
         return (table.of(own, named) if hasattr(table, "of") else own), named
     if hasattr(table, "loc") and hasattr(table, "columns"):
         return table.loc[:, [str(c) != str(segments) for c in table.columns]], named
-    raise InputError(f"segments names {segments!r}: expected a column of pandas, or names of all rows")
+    raise InputError(f"segments is {segments!r}; expected a column of pandas, or a name for each row")
 
 
 def n_rows(table):
@@ -216,7 +216,7 @@ def _check_times(index, name):
         warn(
             f"{name}: rows are missing between {index[t]} and {index[t + 1]}"
             + (f", and in {tall.sum() - 1} other places" if tall.sum() > 1 else "")
-            + "; points reach across. reindex() puts rows of NaN there",
+            + "; embedded points span the gap. reindex() inserts rows of NaN",
             UserWarning,
         )
 
@@ -235,7 +235,7 @@ def series_of(library, columns, target, segments=None):
     named = is_name(target)
     if columns is None and named and len(names_of(table)) > 1:
         raise InputError(
-            f"target is {target!r}, a column of the library: say by columns= which of its series are embedded"
+            f"target is {target!r}, a column of the library: choose the embedded series by columns="
         )
     asked = None if columns is None else [*listed(columns), *(listed(target) if named else ())]
     library = with_times(table, asked, segments=segments)
@@ -255,7 +255,7 @@ def series_of(library, columns, target, segments=None):
             )
         t = np.argmax(np.asarray(index != other))
         raise InputError(
-            f"target and library have other times: at {t} {other[t]!s} and {index[t]!s}; align them first"
+            f"target and library differ in time: at {t} {other[t]!s} and {index[t]!s}; align them first"
         )
     several = _module(target) in ("pandas", "xarray") and (hasattr(target, "data_vars") or target.ndim == 2)
     return library, target, index, names_of(target) if several else None, segments
@@ -320,8 +320,8 @@ def open_matrix(path, libraries, targets):
     matrix = read_npy(path)
     if matrix.shape != (len(libraries), len(targets)):
         raise ShapeError(
-            f"{str(path)!r} holds shape {matrix.shape}; {len(libraries)} libraries and "
-            f"{len(targets)} targets are named"
+            f"{str(path)!r} holds shape {matrix.shape}; expected ({len(libraries)}, "
+            f"{len(targets)}), libraries and targets"
         )
     return named_array(matrix, list(libraries), list(targets))
 
@@ -404,7 +404,7 @@ def _place(labels, places, name, what):
         return found[0]
     if found:
         raise InputError(
-            f"{what}: there are {len(found)} columns {name!r}; expected names that differ, as by "
+            f"{what}: there are {len(found)} columns {name!r}; expected distinct names; set them by "
             "`table.columns = [...]`"
         )
     raise InputError(f"{what}: there is no column {name!r}; the columns are {', '.join(map(str, labels))}")

@@ -149,7 +149,7 @@ def cross_map_test(
         if needed > memory:
             raise InputError(
                 f"max_surrogates is {max_surrogates}; so many of a series of {len(cross.dataset)} times "
-                f"must have memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
+                f"need memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
             )
     check_share(fdr, "fdr")
     check_choice(method, "method", METHODS)

@@ -197,6 +197,6 @@ def warn_of_copies(library, points, front, column, lag):
     copies = sum(row.tobytes() in kept for row in asked)
     if copies > max(COPIES * len(asked), 2 * len(asked) * (1 - len(kept) / max(len(own), 1))):
         warn(
-            f"{copies} of {len(asked)} points are those of the library: they find themselves, at "
-            "distance 0. Leave `points` out, or give other times",
+            f"{copies} of {len(asked)} points equal those of the library: each is its own neighbour, at "
+            "distance 0. Omit `points`, or give other times",
         )

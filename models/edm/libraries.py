@@ -67,14 +67,14 @@ def check_libraries(libraries, names: list) -> Libraries:
         given = np.atleast_1d(np.asarray(libraries))
     except ValueError as error:
         raise ShapeError(
-            f"libraries is {libraries!r}, groups of different sizes; expected as many columns in each, or "
+            f"libraries is {libraries!r}, groups of different sizes; expected groups of one size, or "
             "a call for each size"
         ) from error
     if given.dtype.kind == "U":
         given = np.array([_number(name, names) for name in given.ravel().tolist()]).reshape(given.shape)
     if given.dtype.kind not in "iu" or given.ndim > 2 or not given.size:
         raise DTypeError(
-            "libraries must be numbers of columns, or names, or groups of as many of them each; "
+            "libraries must be numbers of columns, or names, or groups of these of one size; "
             f"got {libraries!r}"
         )
     for column in given.ravel().tolist():
@@ -92,7 +92,7 @@ def check_libraries(libraries, names: list) -> Libraries:
 def _number(name, names):
     """Return the number of the series with a name."""
     if (n := names.count(name)) > 1:
-        raise InputError(f"libraries: there are {n} series {name!r}; numbers of columns tell them apart")
+        raise InputError(f"libraries: {n} series are called {name!r}; use numbers of columns")
     if not n:
         raise InputError(f"libraries: there is no series {name!r}; they are {', '.join(names)}")
     return names.index(name)

@@ -153,9 +153,9 @@ def smap(
     still, observed = problem.still(), problem.observed()
     if at.n_free and not still:
         warn(
-            f"{at.n_free} of {predicted[:, problem.known].size} predictions are of points that lie off their "
-            "candidates in a direction in which these do not vary, where no slope is known; expected a "
-            "smaller E or theta, or a longer library",
+            f"{at.n_free} of {predicted[:, problem.known].size} predictions extrapolate in a direction in "
+            "which their candidates do not vary, so that no slope is known; expected a smaller E or theta, "
+            "or a longer library",
         )
     rho = [[np.nan if still else correlation(p, o) for p, o in zip(one.T, observed.T)] for one in predicted]
     parts = predicted, coefficients, rank, observed, np.array(rho)

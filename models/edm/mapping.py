@@ -15,7 +15,7 @@ import portable as pk
 from ..shared.launches import launch
 from ..shared.sharding import Shards
 from . import list_kernels as kernels
-from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, there
+from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, as_view
 
 ABREAST = 2  # targets that a team member predicts together, if there are more than APART
 WIDE = 256  # members of a team that looks up the targets of few sets
@@ -80,7 +80,7 @@ class Mapping:
         self.blocks = np.cumsum([0] + [-(-(end - begin) // kernels.BLOCK) for begin, end in windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
-        points = given.values if points is source else there(points)
+        points = given.values if points is source else as_view(points)
         coordinates = np.tile(np.arange(width), most), np.repeat(np.arange(most) * tau, width)
         self.lines = Lines(given, given.values, points, *coordinates, self.dtype)
         self.list_lengths = -(-self.wanted // kernels.AT_ONCE) * kernels.AT_ONCE

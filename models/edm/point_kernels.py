@@ -62,7 +62,7 @@ def nearest_on_line(i, k, n_known, radius, first_time, first_point, values, orde
 
 
 @pk.kernel
-def tell(i, m, n_columns, shift, summary, distances, times, far, rows):
+def store_neighbour(i, m, n_columns, shift, summary, distances, times, far, rows):
     """Store distance m of point i in the units of the library, NaN if the point has fewer than k neighbours;
     and the neighbour's row in the embedding, -1 if there is none. 24 bytes.
 

@@ -128,7 +128,7 @@ class Problem:
         self.points = self.point_places.of(times_within(pred, self.front, len(asked)))
         if not self.points.size:
             raise InputError(
-                f"pred is {pred}, where no point with E = {self.E} and tau = {self.tau} ends: the first ends "
+                f"pred is {pred}, which has no point with E = {self.E} and tau = {self.tau}: the first is "
                 f"at {self.front}"
             )
         if len(self.lag) == 1 and not _run_on(self.candidates):  # for `_search_line`
@@ -220,14 +220,14 @@ class Problem:
         return found
 
     @functools.cached_property
-    def there(self):
+    def input_views(self):
         """The `inputs`, copied to the default space."""
         return {name: pk.copy_of(array) for name, array in self.inputs.items()}
 
     @functools.cached_property
     def summarised(self):
         """The library on the default space, with its summary."""
-        return Columns(self.there["library"])
+        return Columns(self.input_views["library"])
 
     def neighbours(self):
         """Return distances of all points' neighbours and their rows of the embedding, on the host."""
@@ -237,7 +237,7 @@ class Problem:
             out = pk.empty(times.shape, np.float64), pk.empty(times.shape, np.int64)
             shift, width = self.front if self.places.plain else 0, self.columns.shape[1]
             summary = self.summarised.summary
-            launch(times.shape, point_kernels.tell, width, shift, summary, distances, times, *out)
+            launch(times.shape, point_kernels.store_neighbour, width, shift, summary, distances, times, *out)
             return out
 
         distances, rows = (on_the_host(one)[self.rows] for one in self._planned("knn", (), compute))
@@ -309,7 +309,7 @@ class Problem:
         return plans.run_planned(form, arrays, compute)
 
     def _searched(self, views):
-        self.there = dict(zip(self.inputs, views))
+        self.input_views = dict(zip(self.inputs, views))
         return self.search(self.k)
 
     def projected(self, distances, times, target=None):
@@ -333,7 +333,7 @@ class Problem:
             of.values,
             out,
         )
-        observed = self.truth(of.values, self.there.get("points"))
+        observed = self.truth(of.values, self.input_views.get("points"))
         if observed is None:  # the target is not observed at the times of these points
             pk.deep_copy(out[2 * n * n_targets :], math.nan)
         else:
@@ -415,7 +415,7 @@ class Problem:
     def _lines(self):
         """Return candidates and points as Lines, the input of the kernels."""
         given = self.summarised
-        values, points = (self.there.get(name, given.values) for name in ("masked", "points"))
+        values, points = (self.input_views.get(name, given.values) for name in ("masked", "points"))
         return Lines(given, values, points, self.column, self.lag, self.dtype)
 
     def _empty(self, k):

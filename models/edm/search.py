@@ -38,7 +38,7 @@ class Columns:
     """
 
     def __init__(self, values):
-        self.values = there(values)
+        self.values = as_view(values)
         self.summary = pk.empty((4, values.shape[1]), np.float64)
         launch(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
@@ -59,8 +59,8 @@ class Columns:
         stride = front + n_times + WIDEST
         if n_columns * stride > MOST:
             raise InputError(
-                f"{n_columns} series of {n_times} times take {n_columns * stride:,} places; at most {MOST:,} "
-                "are possible: take parts of them"
+                f"{n_columns} series of {n_times} times need {n_columns * stride:,} elements; expected at "
+                f"most {MOST:,}: pass fewer series"
             )
         series = pk.empty(n_columns * stride, dtype)
         launch((n_columns, stride), kernels.line_up, front, n_together, self.summary, values, series)
@@ -73,7 +73,7 @@ class Columns:
         values : ndarray or View, columns of other times, standardised by the same mean and deviation; by
             default these columns
         """
-        values = self.values if values is None else there(values)
+        values = self.values if values is None else as_view(values)
         target = pk.empty((values.shape[0], len(column)), dtype)
         launch(target.shape, kernels.standardise, integers(column), self.summary, values, target)
         return target
@@ -91,7 +91,7 @@ def as_vector(columns):
     return pk.static(int(single)), columns.reshape(-1) if single else columns
 
 
-def there(values):
+def as_view(values):
     """Return an array as a view on the default space; a View is returned unchanged."""
     return values if isinstance(values, pk.View) else pk.copy_of(values)
 

@@ -103,7 +103,7 @@ def check_segments(segments, n_times) -> Segments:
     name, (begin, end) = found.names[-1], found.windows[-1]
     if end > n_times or (found is not segments and end < n_times):
         raise ShapeError(
-            f"segment {name!r}, the last, is rows {begin} to {end - 1}; the library has {n_times} times"
+            f"the last segment, {name!r}, is rows {begin} to {end - 1}; the library has {n_times} times"
         )
     return found
 
@@ -129,7 +129,7 @@ def windows_in(windows, name, n_times, segments):
         if max(begin, first) < min(end, last)
     ]
     if not cut:
-        raise InputError(f"{name} is {windows!r}, where no segment lies")
+        raise InputError(f"{name} is {windows!r}, which contains no segment")
     return cut
 
 
@@ -139,6 +139,6 @@ def check_length(segments, windows, E, tau):
         if last - first <= (E - 1) * tau and any(b < last and e > first for b, e in windows):
             raise ShapeError(
                 f"segment {name!r}, rows {first} to {last - 1}, has {last - first} times; an embedding with "
-                f"E = {E} and tau = {tau} takes {(E - 1) * tau + 1}: expected a smaller E, or lib and "
+                f"E = {E} and tau = {tau} needs {(E - 1) * tau + 1}: expected a smaller E, or lib and "
                 "pred without it"
             )

@@ -70,7 +70,7 @@ def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> S
     """
     p, o = (check_columns(v, name)[:, 0] for v, name in ((predicted, "predicted"), (observed, "observed")))
     if len(p) != len(o):
-        raise InputError(f"predicted has {len(p)} times, observed {len(o)}; expected as many of both")
+        raise InputError(f"predicted has {len(p)} times, observed {len(o)}; expected equal numbers")
     last = value_at(o, np.arange(len(o)) - check_count(Tp, "Tp"))
     known = np.isfinite(p + o)
     both, errors, nothing = known & np.isfinite(last), (p - o)[known], float("nan")

@@ -263,13 +263,13 @@ def check_surrogates(columns, method, period, block, name, names=None):
         where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]"
         where += f" ({names[c]})" if names and columns.shape[1] > 1 else ""
         raise InputError(
-            f"{where} is NaN; expected complete series for {method} surrogates. surrogate='block' takes gaps "
-            "along, as tests without surrogate= do for such series"
+            f"{where} is NaN; expected complete series for {method} surrogates. surrogate='block' keeps gaps, "
+            "and is the default of tests for such series"
         )
     if method == "seasonal":
         if period is None:
             raise InputError(
-                "surrogate='seasonal' must have period=, the steps of a cycle: 12 for months in a year"
+                "surrogate='seasonal' needs period=, the steps of a cycle: 12 for months in a year"
             )
         check_count(period, "period", 2, n_times // FEWEST_CYCLES)
     for own, value, of in (("period", period, "seasonal"), ("block", block, "block")):

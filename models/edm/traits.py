@@ -138,7 +138,7 @@ def default_kinds(parts, names, name):
     if drifting:
         some = ", ".join(map(repr, drifting[:3])) + f" and {len(drifting) - 3} more" * (len(drifting) > 3)
         warn(
-            f"{name}: {some} may drift as a random walk, for which no surrogates are right: "
+            f"{name}: {some} may drift as a random walk, for which no surrogates are valid: "
             "up to 10 % of independent walks look coupled at 5 %. Use differences",
         )
     return kinds

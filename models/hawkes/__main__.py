@@ -135,7 +135,7 @@ def _prepare(options):
     """Read the events and construct their likelihood; return a _Job."""
     method = getattr(options, "method", "metropolis")
     if getattr(options, "checkpoint", None) and method != "metropolis":
-        raise InputError(f"--checkpoint keeps draws of --method metropolis; --method {method} keeps nothing")
+        raise InputError(f"--checkpoint is for --method metropolis, got --method {method}; leave it out")
     check_outputs(options, "json", inputs=("events", "params", "posterior"))
     _check_background(options)
     folder = check_folder(options.out, "--out", _WRITTEN, options.events)

@@ -231,7 +231,7 @@ class _Maker:
         self.locations, self.times, self.kind, self.space = locations, times, kind, space
         self.region, self.span = region, horizon - times[0]
         if not self.span > 0.0:
-            raise InputError("times span no time; expected horizon_h after the first event")
+            raise InputError("times are all equal; expected horizon_h after the first event")
         self.inside = region.holds(locations)
         if not self.inside.any():
             raise InputError("box_km holds no event")

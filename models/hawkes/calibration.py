@@ -339,7 +339,7 @@ def _means(
     return {name: float(np.concatenate([np.ravel(held[name]) for held in found]).mean()) for name in found[0]}
 
 
-def _held(found, truth, names):
+def _contained(found, truth, names):
     """Return, for each parameter, True if its interval contains the true value."""
     held = {}
     for name in names:
@@ -366,7 +366,7 @@ def _clustered(background, truth, seed, space, k):
     else:
         how |= {"box_km": _BOX, "start": start, "n_simulations": 0}
         found = fit_background(made.locations, made.times, background, **how).fit
-    return _held(found, truth, NAMES) | {f"mean {name}": getattr(found.params, name) for name in NAMES}
+    return _contained(found, truth, NAMES) | {f"mean {name}": getattr(found.params, name) for name in NAMES}
 
 
 def _mutual(kind, seed, space, k):
@@ -380,7 +380,7 @@ def _mutual(kind, seed, space, k):
     how = {"n_types": 3, "space": space, "start_h": 0.0, "horizon_h": _MUTUAL_H}
     likelihood = MutualLikelihood(made.times, made.types, **how)
     found = fit_mutual(likelihood, rates, weights=weights, fixed_rates=kind != "one decay")
-    held = _held(found, truth, ("mu", "influence", "rates")[: 2 + (kind == "one decay")])
+    held = _contained(found, truth, ("mu", "influence", "rates")[: 2 + (kind == "one decay")])
     none = _INFLUENCE == 0.0
     return held | {"no influence": held["influence"][none], "influence": held["influence"][~none]}
 
@@ -417,7 +417,7 @@ def _test_data_set(n_events, n_simulations, seed, space, k):
     )
     how = {"horizon_h": horizon, "n_simulations": n_simulations, "space": space}
     found = fit_background(made.locations, made.times, **how).fit
-    return {"found": _rejects(found.test)} | _held(found, _TRIGGERED, NAMES)
+    return {"found": _rejects(found.test)} | _contained(found, _TRIGGERED, NAMES)
 
 
 def _year(random, n):

@@ -150,7 +150,7 @@ def warn_of_units(places, times, length_unit, time_unit, lonlat):
             for other in units:
                 if other != unit and {*words} & {*_WORDS[other].split()}:
                     warn(
-                        f"column '{name}' is read as {unit}, but its name speaks of {other}; say so if it is",
+                        f"column '{name}' is read as {unit}, but its name suggests {other}; pass the unit",
                         UserWarning,
                     )
 
@@ -160,7 +160,7 @@ def warn_of_degrees(names, locations):
     if "lon" in words and "lat" in words:
         warn(
             f"columns {', '.join(names)} look like degrees, but are read as lengths (they span"
-            f" {', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); ask for lonlat to project"
+            f" {', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); pass lonlat to project"
             " them",
             UserWarning,
         )
@@ -405,7 +405,7 @@ def read_catalogue(
     if time in places:
         raise InputError(f"places names the column of times, {time!r}; expected columns of places")
     if marks is None and reference_mark is not None:
-        raise InputError("reference_mark is given without marks; name their column")
+        raise InputError("reference_mark needs marks; name their column")
     extra = [name for name in (ids, marks, reference_mark) if isinstance(name, str)]
     name, table = read_table(source, (*places, time, *extra))
 
@@ -436,7 +436,7 @@ def read_catalogue(
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:
         raise InputError(
-            f"end is {times[-1] - horizon:g} hours before the last event; expected when the record ended"
+            f"end is {times[-1] - horizon:g} hours before the last event; expected the time when the record ended"
         )
     warn_of_rows(locations[order], times)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)

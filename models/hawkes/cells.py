@@ -192,7 +192,7 @@ class PairList:
             visit.count(counts)
             n_places, first, stride = self._lay_out(events, counts, visit.grid.order)
             if n_places > MOST_PAIRS:
-                raise OverflowError(f"{self.n_pairs} pairs matter; at most {MOST_PAIRS} are kept")
+                raise OverflowError(f"{self.n_pairs} pairs count; at most {MOST_PAIRS} are stored")
             self.r2, self.dt, self.marks = visit.list(1, n_places, counts, first, stride, counts)
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=events.space)
 
@@ -279,8 +279,8 @@ def all_pairs_within(events, params, cut):
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
             raise InputError(
-                f"{n_pairs} pairs matter; at most {MOST_PAIRS} are listed. A larger `least` leaves more of"
-                " them out."
+                f"{n_pairs} pairs reach `least`; expected at most {MOST_PAIRS}. A larger `least` leaves"
+                " more out."
             )
         rows = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
         earlier = pk.zeros(max(n_pairs, 1), np.int64)

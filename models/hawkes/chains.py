@@ -414,7 +414,7 @@ class StoredDraws:
         while not self.ended:
             part = self._store.get(f"looks-{self._looks:012d}")
             if part is None or part["counts"][:, ck.STEP].max() >= self._n_rows * self._thin:
-                part = self._store.get(self._last)
+                part = self._store.get(self._last_part)
                 if part is None or part["looks"][0] != self._looks:
                     break
                 self.ended = True
@@ -441,7 +441,7 @@ class StoredDraws:
         self._now += 1
         steps, n_steps = chains.counts[:, ck.STEP].copy(), self._n_rows * self._thin
         if steps.min() == n_steps:
-            self._put(self._last, chains, steps)
+            self._put(self._last_part, chains, steps)
             self.ended = True
         elif steps.max() < n_steps and (self._now == self._limit or self._store.due()):
             self._put(f"looks-{self._looks:012d}", chains, steps)
@@ -450,7 +450,7 @@ class StoredDraws:
         return False
 
     @property
-    def _last(self):
+    def _last_part(self):
         return f"end-{self._n_rows * self._thin:012d}"
 
     def _put(self, name, chains, steps):

@@ -44,7 +44,7 @@ def check_events(locations, times):
     n_events, n_dims = locations.shape
     if n_events != len(times):
         raise ShapeError(
-            f"locations has {n_events} rows, times has {len(times)} entries; expected as many of both"
+            f"locations has {n_events} rows, times has {len(times)} entries; expected equal numbers"
         )
     if n_dims not in (1, 2, 3):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; expected 1, 2 or 3")
@@ -115,7 +115,7 @@ def check_marks(marks, reference, n_events):
     """Return marks less the reference mark, shape (n_events,), at least 0; None without marks."""
     if marks is None:
         if reference is not None:
-            raise InputError("reference_mark is given without marks")
+            raise InputError("reference_mark needs marks")
         return None
     marks = check_numbers(marks, "marks", 1)
     if len(marks) != n_events:
@@ -146,7 +146,7 @@ def check_horizon(horizon_h, times):
         raise FiniteError(f"horizon_h is {horizon}; expected a finite number")
     if horizon < times[-1]:
         raise InputError(
-            f"horizon_h is {horizon}, before the last event at {times[-1]}; expected that or later"
+            f"horizon_h is {horizon}, before the last event at {times[-1]}; expected at least that"
         )
     return float(horizon)
 

@@ -192,7 +192,7 @@ def add_calibrate(one):
     one.add_argument("--background", choices=BACKGROUNDS, help=words)
     command.add(one, own_options, "noise", "mutual", "quick")
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
-    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of that (both)")
+    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of --background")
     sets = {"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"}
     command.add(one, calibrate, "space", "jobs", "seed", n_sets=sets)
     command.progress(one)

@@ -168,7 +168,7 @@ def compose(
     """
     check_choice(distance, "distance", SHAPES)
     if check_flag(growth, "growth") and not check_flag(marks, "marks"):
-        raise InputError("growth is True without marks; distances grow with marks")
+        raise InputError("growth is True without marks; expected marks=True")
     n_dims = check_count(n_dims, "n_dims", 1, 3)
     if distance == "power_law" and n_dims != 2:
         raise InputError(f"distance is 'power_law' in {n_dims} dimensions; its density is for 2")
@@ -184,7 +184,7 @@ def compose(
             " hawkes.Decay of your own"
         )
     if within_h is not None and decay != "omori":
-        raise InputError("within_h is for the Omori law; the decay is another")
+        raise InputError("within_h is for the Omori law; leave it out, or take decay='omori'")
     spec = None if isinstance(decay, Decay) else (decay, within_h)
     return _class_of(part, distance, bool(marks), bool(growth), n_dims, spec)
 

@@ -177,7 +177,7 @@ def _immigrants(likelihood, params, begin, end, random):
     if given is not None:
         if given.draw is None:
             raise InputError(
-                "likelihood: its background is known at the events alone; expected one of fit_background, or "
+                "likelihood: its background is known only at the events; expected one of fit_background, or "
                 "Background(draw=), to draw from it"
             )
         locations, times = given.draw(random, params.mu0, origin + begin, origin + end)

@@ -27,7 +27,7 @@ _COLLAPSED = 0.25
 _SPACED, _SMOOTH = 0.25, 0.08
 
 _SPREAD = (
-    "Spread them over their rounding (hawkes.jitter, --jitter), give a background that knows the places, or"
+    "Spread them over their rounding (hawkes.jitter, --jitter), give a background with these places, or"
     " make the Likelihood with repeats='accept' (--repeats accept)"
 )
 
@@ -79,8 +79,8 @@ def check_places(likelihood, params, free):
     found = likelihood.places
     if found.n_distinct == 1 and found.n_events > 1:
         raise InputError(
-            f"locations: all {found.n_events:,} events have one place, so nothing is near or far; for events"
-            " in time alone make a hawkes.TemporalLikelihood of the times"
+            f"locations: all {found.n_events:,} events have the same place; for events only in time make a"
+            " hawkes.TemporalLikelihood of the times"
         )
     smooth = (
         params.tau_x
@@ -89,8 +89,8 @@ def check_places(likelihood, params, free):
     )
     if found.rounded and found.spacing_km > _SPACED * smooth:
         raise InputError(
-            f"locations: {found}. The background cannot follow them, so events that share a place would pass"
-            f" for offspring of each other, whatever their times. {_SPREAD}"
+            f"locations: {found}. The background cannot follow them, so events that share a place would count"
+            f" as offspring of each other, whatever their times. {_SPREAD}"
         )
 
 
@@ -104,7 +104,7 @@ def check_estimate(likelihood, params, free, n_simulations=0):
         test = f" The test: {likelihood.triggering_test(n_simulations)}." if n_simulations else ""
         raise InputError(
             f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g}"
-            f" say no more than that places repeat.{test} {_SPREAD}"
+            f" reflect only that places repeat.{test} {_SPREAD}"
         )
 
 

@@ -19,7 +19,7 @@ from ..shared.annotations import ArrayLike, Floats, Spaces
 from ..shared.checks import check_choice, check_flag
 from ..shared.cluster import connected
 from ..shared.launches import launch
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
 from .excitation import event_terms, row_of_params, slopes_of_several
@@ -154,8 +154,8 @@ class Likelihood:
         self.error_bound = check_positive(error_bound, "error_bound")
         if self.error_bound < _LEAST_BOUND:
             raise InputError(
-                f"error_bound is {self.error_bound:g}, which sums in float64 cannot meet, since they "
-                f"round; expected {_LEAST_BOUND:g} or more"
+                f"error_bound is {self.error_bound:g}, below the rounding of sums in float64; "
+                f"expected {_LEAST_BOUND:g} or more"
             )
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
@@ -177,7 +177,7 @@ class Likelihood:
                 self.shared_by = client, space
                 # Close the cluster created for "local" when this object is deleted.
                 weakref.finalize(self, stack.pop_all().close)
-        self.sums = PairSums(*data, here(client, space), marks)
+        self.sums = PairSums(*data, local_space(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])
         # The offsets subtracted from times and locations.
@@ -247,7 +247,7 @@ class Likelihood:
         trigger = params.triggering
         if trigger.marked and self.sums.marks is None:
             raise InputError(
-                "params must have marks, and the Likelihood was made without: give marks=, such as magnitudes"
+                "params use marks, but the Likelihood has none: pass it marks=, such as magnitudes"
             )
         if trigger.n_dims not in (None, self.n_dims):
             raise InputError(f"params are for {trigger.n_dims} dimensions, the events have {self.n_dims}")
@@ -645,7 +645,7 @@ class Likelihood:
             except OverflowError as error:
                 if self.requested == "cells":
                     raise InputError(
-                        f"method is 'cells', but {error}; 'auto' visits pairs without a list"
+                        f"method is 'cells', but {error}; method='auto' needs no list"
                     ) from error
                 self.sums.crowded = True
 

@@ -180,7 +180,7 @@ def draw_after(params, past, hours, random):
         if n_before + len(parent) > _MOST_EVENTS:
             raise InputError(
                 f"params: more than {_MOST_EVENTS:,} events; the largest eigenvalue of the influence is"
-                f" {params.radius:.3g}, and clusters end below 1"
+                f" {params.radius:.3g}; expected less than 1"
             )
     times, types, parents = map(np.concatenate, zip(*generations))
     order, parents = sort_events(times, parents)

@@ -96,7 +96,7 @@ class MutualFit(Shown):
         check_choice(name, "name", ("mu", "influence", "rates"))
         z = standard_score(level)
         if self._spread is None:
-            raise InputError("this fit has no standard errors: ask fit_mutual for errors=True")
+            raise InputError("this fit has no standard errors: pass errors=True to fit_mutual")
         value, error = getattr(self.params, name), getattr(self._spread, name)
         if name == "rates":
             with np.errstate(over="ignore"):
@@ -258,7 +258,7 @@ def _check_weights(weights, rates):
     if weights.shape != rates.shape:
         raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; expected one each")
     if (weights < 0.0).any() or not weights.sum() > 0.0:
-        raise InputError(f"weights has {weights.min()}; expected at least 0, and one above it")
+        raise InputError(f"weights has {weights.min()}; expected at least 0, and one above 0")
     return weights / weights.sum()
 
 

@@ -452,14 +452,14 @@ def check_types(types, n_events, n_types):
 def _check_numbers(array, n_types):
     least, most = int(array.min()), int(array.max())
     if least < 0:
-        raise InputError(f"types has {least}; expected whole numbers from 0 on, or labels as texts")
+        raise InputError(f"types has {least}; expected whole numbers from 0 on, or strings")
     n = most + 1 if n_types is None else check_count(n_types, "n_types")
     if most >= n:
         raise InputError(f"types has {most}, and n_types is {n}; expected numbers below it")
     if n_types is None and len(there := np.unique(array)) < n:
         missing = int(np.argmax(np.append(there, -1) != np.arange(len(there) + 1)))
         raise InputError(
-            f"types: {n - len(there)} of the numbers from 0 to {most} have no events, such as {missing}; say"
-            " n_types, or number the types anew"
+            f"types: {n - len(there)} of the numbers from 0 to {most} have no events, such as {missing}; pass"
+            " n_types, or renumber the types"
         )
     return array.astype(np.int64), tuple(range(n))

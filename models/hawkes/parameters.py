@@ -59,8 +59,8 @@ class ParametersBase:
                 raise InputError(f"Parameters: {name} is {value}; expected 1e-15 to 1e15, in km and hours")
             if value <= least.get(name, 0.0):
                 raise InputError(
-                    f"Parameters: {name} is {value}; expected more than {least[name]:g}: the"
-                    " density has no integral else"
+                    f"Parameters: {name} is {value}; expected more than {least[name]:g}, for"
+                    " a finite integral"
                 )
             object.__setattr__(self, name, value)
 

@@ -128,14 +128,14 @@ def region_of(box_km, polygon, locations):
             raise InputError("locations have no extent in some dimension; give box_km")
         return Box(low, high)
     if box_km is not None or locations.shape[1] != 2:
-        raise InputError("polygon is for places of two dimensions, and in place of box_km; leave one out")
+        raise InputError("polygon needs places of two dimensions, and replaces box_km; leave one out")
     region = Polygon(read_polygon(polygon))
     outside = np.flatnonzero(~region.holds(locations))
     if outside.size:
         n, (x, y) = outside[0], locations[outside[0]]
         raise InputError(
             f"polygon: {outside.size} of {len(locations)} events lie outside, the first is number {n} at"
-            f" ({x:g}, {y:g}) km; leave them out, or mend the polygon, in kilometres as the locations"
+            f" ({x:g}, {y:g}) km; leave them out, or correct the polygon, in kilometres as the locations"
         )
     return region
 

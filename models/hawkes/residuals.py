@@ -64,7 +64,7 @@ def intensity(
     sums, given = likelihood.sums, likelihood.background
     if given is not None and given.at is None:
         raise InputError(
-            "likelihood: its background is known at the events alone; give Background(at=) for intensities"
+            "likelihood: its background is known only at the events; give Background(at=) for intensities"
             " elsewhere"
         )
     mu_scale = 0.0 if given else params.background_scale(likelihood.n_dims)

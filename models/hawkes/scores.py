@@ -96,7 +96,7 @@ def score_forecast(
         places = _places(ahead.locations, there, check_count(n_cells, "n_cells", 2))
     if marks is not None:
         if ahead.marks is None:
-            raise InputError("marks are given, but the forecast has none: fit a model with marks")
+            raise InputError("marks need a forecast with marks: fit a model with marks")
         own = _add_values(marks, "marks", 1, times)[inside]
         found = _marks(ahead.marks, own, check_number(mark_width, "mark_width", above=0.0))
     return ForecastScore(n, number, places, found)
@@ -353,7 +353,7 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     n_draws = check_count(n_draws, "n_draws", 10)
     terms = np.array([pointwise(likelihood, params) for params in posterior.thinned(n_draws)])
     if not np.isfinite(terms).all():
-        raise InputError("likelihood: some event has no density under some draw")
+        raise InputError("likelihood: an event has density zero under a draw")
     most = terms.max(axis=0)
     log_means = most + np.log(np.exp(terms - most).mean(axis=0))
     penalty = terms.var(axis=0, ddof=1)

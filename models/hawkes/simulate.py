@@ -146,7 +146,7 @@ def _marks_of(marks, trigger):
     """Return a function (random, n) that draws n marks."""
     if not trigger.marked:
         if marks is not None:
-            raise InputError("marks are given; the triggering function of params takes none")
+            raise InputError("marks is not None, but the triggering function of params takes none")
         return lambda random, n: np.zeros(n)
     if marks is None:
         return lambda random, n: random.exponential(math.log10(math.e), n)
@@ -154,7 +154,7 @@ def _marks_of(marks, trigger):
         return marks
     pool = check_numbers(marks, "marks", 1)
     if not pool.size or pool.min() < 0.0:
-        raise InputError("marks must be at least 0, less the reference's, and not empty")
+        raise InputError("marks minus the reference must be at least 0, and not empty")
     return lambda random, n: random.choice(pool, n)
 
 

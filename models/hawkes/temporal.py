@@ -341,7 +341,7 @@ class TemporalLikelihood:
         """
         check_enough(self.n_events)
         if not self.horizon_h > 0.0:
-            raise InputError("times span no time; give horizon_h")
+            raise InputError("times are all equal; give horizon_h")
         rate = self.n_events / self.horizon_h
         start = 0.7 * rate if mu is None else mu, theta, rate if omega is None else omega
         top = climb(_Objective(self, self._checked(*start)), MAX_ITER, 1e-10)

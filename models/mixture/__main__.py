@@ -70,7 +70,7 @@ def _parser():
             one.add_argument("--clean", action="store_true", help="leave out doublets and unsteady times")
             command.add(one, cytometry.fit, "space")
         one.add_argument(
-            "--out", metavar="FOLDER", default=folder, help="where files go (default: %(default)s)"
+            "--out", metavar="FOLDER", default=folder, help="folder of results (default: %(default)s)"
         )
     return made
 
@@ -102,7 +102,9 @@ def _add_labels(parser):
         metavar="KIND",
         help="files with a label for each cell: %(choices)s (default: fcs if CELLS are, else csv)",
     )
-    parser.add_argument("--all-probabilities", action="store_true", help="write those of every population")
+    parser.add_argument(
+        "--all-probabilities", action="store_true", help="write probabilities of every population"
+    )
 
 
 def _add_checkpoint(parser):
@@ -114,14 +116,12 @@ def _add_unstained(parser):
 
 
 def _add_pairs(parser):
-    words = "channels or markers of biaxial plots (default: those that tell most)"
+    words = "channels or markers of biaxial plots (default: the most informative)"
     parser.add_argument("--pairs", nargs="+", metavar="X,Y", type=lambda pair: pair.split(","), help=words)
 
 
 def _add_figures(parser):
-    parser.add_argument(
-        "--figures", choices=("png", "none"), default="png", help="none does without Matplotlib"
-    )
+    parser.add_argument("--figures", choices=("png", "none"), default="png", help="none needs no Matplotlib")
 
 
 def _fit(options):
@@ -228,8 +228,7 @@ def _checked(options, files):
     ((stem, number),) = stems.most_common(1)
     if number > 1:
         raise InputError(
-            f"CELLS holds {number} files called '{stem}', after which results are called; expected "
-            "names that differ"
+            f"CELLS holds {number} files called '{stem}', which would name results; expected distinct names"
         )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
     for path in filter(None, (*options.cells, getattr(options, "model", None))):

@@ -13,7 +13,7 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..shared.mapped import rows_of
-from ..shared.sharding import Shards, even_number, here, nodes
+from ..shared.sharding import Shards, even_number, local_space, nodes
 from . import covariance, kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host
@@ -143,7 +143,7 @@ class Points(OfPoints):
         self.where = {"client": client, "space": space}
         self.total = float(self.n if weights is None else on_host(weights).sum())
         self.dtype = np.float32 if X.dtype == np.float32 else np.float64
-        with pk.use(here(client, space)) as self.space:
+        with pk.use(local_space(client, space)) as self.space:
             pass
         is_one = client is None and not isinstance(space, (list, tuple))
         block, *room = self._blocks(_BLOCKS_ONCE if once and is_one else _BLOCKS)
@@ -163,7 +163,7 @@ class Points(OfPoints):
         room = 0.0 if apart else None
         self._shards = Shards(self.make, pieces, **self.where, room=room, label="mixture")
 
-    def again(self, n_components, **how):
+    def with_components(self, n_components, **how):
         """Return the same points for another number of components, in the same places unless `how` names
         others."""
         return Points(self.X, n_components, **self.where | how, centre=self.centre, diagonal=self.diagonal)
@@ -252,7 +252,7 @@ class Points(OfPoints):
         (Graph, View of sum_i lse_i, View of the sums), or ()
             () unless all points stay in one space of this process.
         """
-        own = self._shards.own()
+        own = self._shards.prepared_shards()
         if own is None:
             return ()
         sweeps, blocks = own

@@ -16,7 +16,7 @@ from ..shared.checks import check_count, check_flag, check_kind, check_seed
 from ..shared.cluster import connected
 from ..shared.mapped import Streamed, opened
 from ..shared.progress import bar
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from ..shared.store import Store
 from . import covariance, gibbs, missing, online
 from .checks import (
@@ -218,19 +218,19 @@ class DirichletMixture(Fitted):
         X = check_table(X)
         if self.missing:
             if sample_weight is not None or checkpoint is not None or client is not None:
-                raise InputError("missing=True goes without sample_weight, checkpoint and client")
+                raise InputError("missing=True excludes sample_weight, checkpoint and client")
             clone = type(self)(**self.get_params() | {"missing": False})
             missing.fit(self, X, clone)
             return self._named(names)
         weights = check_sample_weight(sample_weight, len(X))
-        rows = Rows(X, here(client, self.space), BLOCK)
+        rows = Rows(X, local_space(client, self.space), BLOCK)
         self._centre, variances = spread_of(rows, weights)
         prior, first = self._first(X, variances)
         moves = prior is not None if self.moves is None else self.moves
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):
             raise InputError(
                 f"random_state is {self.random_state!r}; expected a whole number with a checkpoint, so that"
-                " the same starts are made again"
+                " starts are reproducible"
             )
         settings = {"X": X if checkpoint is None else on_host(X), "sample_weight": weights, "moves": moves}
         settings |= {"prior": prior and vars(prior), "first": vars(first), "kind": self.covariance}
@@ -438,8 +438,8 @@ class DirichletMixture(Fitted):
         if self.warm_start and hasattr(self, "means_"):
             if self.means_.shape != (k, p) or self.covariances_.shape != covariance.shape(kind, k, p):
                 raise ShapeError(
-                    f"warm_start: the fit before had means_ of shape {self.means_.shape}; {(k, p)} and"
-                    f" covariance={kind!r} are asked for now"
+                    f"warm_start: the previous fit had means_ of shape {self.means_.shape}; expected {(k, p)}"
+                    f" and covariance={kind!r}"
                 )
             if prior is not None and prior.scale is None and self.prior_ is not None:
                 prior = replace(prior, scale=self.prior_.scale, mean_scale=self.prior_.mean_scale)

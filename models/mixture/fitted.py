@@ -59,7 +59,7 @@ class Fitted(Parameters, Saved):
             There was no fit.
         """
         if not hasattr(self, "precisions_cholesky_"):
-            raise AttributeError("precisions_ is there after fit")
+            raise AttributeError("precisions_ is set by fit")
         factors = self.precisions_cholesky_
         return (
             factors**2 if covariance.is_diagonal(self.covariance) else factors @ np.swapaxes(factors, -1, -2)
@@ -311,8 +311,8 @@ class Fitted(Parameters, Saved):
         lone = np.flatnonzero(np.abs(self.weights_ * n - 1.0) < _LONE)
         if lone.size and getattr(self, "prior", None) is None:
             warn(
-                f"components {lone.tolist()} have one point each, so that reg_covar={self.reg_covar:g} alone "
-                "is their variance; expected fewer components, or a prior",
+                f"components {lone.tolist()} have one point each, so their variance is only "
+                f"reg_covar={self.reg_covar:g}; expected fewer components, or a prior",
                 UserWarning,
             )
         history = self.objective_history_

@@ -37,7 +37,7 @@ class Patterns(OfPoints):
             i, c = np.argwhere(wrong)[0].tolist()
             what = "is infinite" if there[i, c] else "is NaN, as all of its row"
             raise FiniteError(
-                f"X[{i}, {c}] {what}; expected finite numbers, or NaN where one is known in the row"
+                f"X[{i}, {c}] {what}; expected finite numbers, or NaN in rows with at least one number"
             )
         self.X, self.n, self.total, self.diagonal = X, len(X), float(len(X)), diagonal
         kinds, which = np.unique(there, axis=0, return_inverse=True)

@@ -231,7 +231,7 @@ class _Tree:
         most = state.merge_gains(np.array([pair for _, pair in merges]))
         for pair, own in zip(self.gains, most.tolist()):
             self._lost[pair] = self._lost[pair[::-1]] = own - self.gains[pair]
-        self._wholes = {group: state.whole(group) for pair in self.gains for group in pair}
+        self._wholes = {group: state.joint_moments(group) for pair in self.gains for group in pair}
 
     def join(self, one, other, gain):
         """Replace two groups by one, and return it."""
@@ -239,7 +239,7 @@ class _Tree:
         self.sums[group] = self.sums[one] + self.sums[other] + gain
         near = dict.fromkeys(own for pair in self.gains if both & {*pair} for own in pair if own not in both)
         self.gains = {pair: gain for pair, gain in self.gains.items() if not both & {*pair}}
-        whole = self._wholes[group] = self._state.whole(group)
+        whole = self._wholes[group] = self._state.joint_moments(group)
         if near:
             parts = [whole] * len(near), [self._wholes[third] for third in near]
             joining = self._state.joining(*([np.stack(part) for part in zip(*own)] for own in parts))
@@ -321,18 +321,18 @@ class _State:
         return self.joining(one, other)
 
     def joining(self, one, other):
-        """Return `merge_gains` for pairs of groups, one of each list. A list holds the results of `whole` for
+        """Return `merge_gains` for pairs of groups, one of each list. A list holds the results of `joint_moments` for
         its groups, stacked."""
         (*own, energy), (*more, energies) = one, other
         gains = self.energies(*joined(self._kind, own, more)) + self._none - energy - energies
         return gains - self._tied(own, more, 1.0)
 
-    def whole(self, group):
+    def joint_moments(self, group):
         """Return the moments of a group as one component, and its energy."""
-        moments = self._whole(group)
+        moments = self._joint(group)
         return *moments, self.energies(*(np.asarray(a)[None] for a in moments))[0]
 
-    def _whole(self, group):
+    def _joint(self, group):
         return pooled(self._kind, *(a[list(group)] for a in self.moments))
 
     def _tied(self, one, other, sign):
@@ -358,7 +358,7 @@ class _State:
     def merged(self, group):
         """Return the changes (component, n, xbar, scatter) of a merge: the first component takes the points
         of all."""
-        return sum(map(self.deleted, group[1:]), [(group[0], *self._whole(group))])
+        return sum(map(self.deleted, group[1:]), [(group[0], *self._joint(group))])
 
     def all_merged(self, groups):
         return sum(map(self.merged, groups), [])
@@ -390,7 +390,7 @@ class _Division:
 
     def __init__(self, points, kind):
         self._kind, self._of = kind, points
-        self._points = points.again(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
+        self._points = points.with_components(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
 
     def run(self, state):
         """Return (gain of the bound, j, moments of the children) for each component with enough points."""

@@ -34,7 +34,7 @@ class SplitMerge:
         self._seed, self._space, self._n = np.uint64(seed), points.space, points.n
         self._counted = pk.copy_of(np.ones(points.n), points.space)
         where = {"space": points.space, "client": None}
-        self._two = points.again(2, streamed=points.streamed, weights=self._counted, **where)
+        self._two = points.with_components(2, streamed=points.streamed, weights=self._counted, **where)
         with pk.use(points.space):
             self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
 

@@ -31,7 +31,7 @@ from ..shared.checks import as_numbers, check_choice, check_flag
 from ..shared.extras import need
 from ..shared.launches import launch
 from ..shared.mapped import opened
-from ..shared.sharding import Held, here
+from ..shared.sharding import Held, local_space
 from . import covariance, kernels, tail_kernels
 from .blocks import Components
 from .checks import check_random_state, check_table, feature_names
@@ -200,7 +200,7 @@ class TMixture(Fitted):
                 f"X has shape {X.shape}: n_samples = {n}; expected more points than {self.n_components} "
                 "components"
             )
-        rows = Rows(X, here(None, self.space), BLOCK)
+        rows = Rows(X, local_space(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
         few = Few(rows, None, self.n_components, random)
         means = self._first_means(self.n_components, p)

@@ -53,7 +53,7 @@ def as_rows(params, names):
         )
     if names is not None and table.shape[-1] != len(names):
         raise ShapeError(
-            f"params has {table.shape[-1]} numbers a filter; expected {len(names)}: {', '.join(names)}"
+            f"params has {table.shape[-1]} numbers per filter; expected {len(names)}: {', '.join(names)}"
         )
     return np.atleast_2d(table), table.ndim == 1
 
@@ -67,8 +67,8 @@ def as_table(params, names):
         return as_numbers(params, "params")
     if names is None:
         raise DTypeError(
-            "params is a dict, but the filter has no names for its parameters; ParticleFilter(..., names=)"
-            " gives them"
+            "params is a dict, but the filter has no names for its parameters; set them by"
+            " ParticleFilter(..., names=)"
         )
     check_names(params, names)
     columns = [as_numbers(params[name], f"params[{name!r}]") for name in names]
@@ -110,7 +110,7 @@ def tried(name, function, params, *args):
         given = (
             f"{len(params)} number{'s' * (len(params) != 1)}"
             if len(params)
-            else "none: run(..., params=) gives them"
+            else "none: pass run(..., params=)"
         )
         raise InputError(
             f"{name} reads a state, an observation or params beyond its end: {error}; params has {given}"
@@ -118,7 +118,7 @@ def tried(name, function, params, *args):
     except PortableError:
         raise
     except TypeError as error:
-        raise DTypeError(f"{name}: {error}; see ParticleFilter for what it is called with") from error
+        raise DTypeError(f"{name}: {error}; see ParticleFilter for its arguments") from error
     except ValueError as error:  # domain error of `math`
         raise ArithmeticError(str(error)) from error
 

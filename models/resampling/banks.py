@@ -90,12 +90,12 @@ def by_rows(method):
     space of its object and returns an array whose last axis is that of rows."""
 
     @functools.wraps(method)
-    def asked(self, pieces, *args):
+    def split_rows(self, pieces, *args):
         own = list(pieces)
         with pk.use(self.space):
             return split(own, method(self, Rows(own[0].begin, own[-1].end), *args))
 
-    return asked
+    return split_rows
 
 
 class Bank:
@@ -216,12 +216,12 @@ def filtered(model, data, n, asked, *, first=0, progress=False):
     keys = np.full((len(data.params), 1), asked.seed, np.uint64)
     run = Run(model, data, n, keys, keep=asked.keep, means=asked.means, first=first)
     summaries = Summaries(run, *asked[3:7])
-    pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.wanted else run.pieces(data.n_steps)
+    pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.requested else run.pieces(data.n_steps)
     if progress:  # even a hidden bar would start a thread
         pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
     for begin, end in pieces:
         run.steps(begin, end)
-        if summaries.wanted:
+        if summaries.requested:
             summaries.after(begin)
 
     def reason(row):

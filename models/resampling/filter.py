@@ -20,7 +20,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from ..shared.annotations import Array, ClientLike, NumberOrArray, Real, Spaces, Whole
 from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_number, check_seed
 from ..shared.cluster import connected
-from ..shared.sharding import here, spaces_of
+from ..shared.sharding import local_space, spaces_of
 from . import banks, nan_source, launches, row_kernels
 from .arguments import (
     FUNCTIONS,
@@ -121,7 +121,7 @@ class ParticleFilter:
         if (guide is None) != (log_guide is None):
             raise InputError(
                 f"{'log_guide' if guide is None else 'guide'} is given without"
-                f" {'guide' if guide is None else 'log_guide'}; a guided filter must have both"
+                f" {'guide' if guide is None else 'log_guide'}; a guided filter needs both"
             )
         self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
         self.method = check_choice(method, "method", tuple(SCHEMES))
@@ -282,7 +282,7 @@ class ParticleFilter:
         n, seed = self.count(n_particles), check_seed(seed)
         check_choice(on_nan, "on_nan", nan_source.ON_NAN)
         keys = np.full((len(data.params), 1), seed, np.uint64)
-        with connected(client) as client, pk.use(here(client, self.spaces)):
+        with connected(client) as client, pk.use(local_space(client, self.spaces)):
             shards = banks.shared(banks.Problem(self, data, None, n, client, self.spaces), len(data.params))
             found = np.concatenate(shards.map("log_likelihoods", data.params, keys))
             bad = np.flatnonzero(np.isnan(found))
@@ -347,7 +347,7 @@ class ParticleFilter:
         if (self.ordered or self.look_ahead) and not self.takes_rows(n):
             raise InputError(
                 f"n_particles is {n}, method {self.method!r}; with ordered=True or look_ahead="
-                f" systematic draws of at most {row_kernels.MOST} are possible"
+                f" expected method 'systematic' and at most {row_kernels.MOST}"
             )
         return n
 

@@ -133,7 +133,7 @@ class Searches:
         chosen = systematic(log_weights=np.ascontiguousarray(logs.T), seed=int(random.integers(2**63)))
         self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
 
-    def seen(self):
+    def step_record(self):
         return {"moved": np.array(1.0)}
 
     def arrays(self):

@@ -59,7 +59,7 @@ def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None
         rows = RowsOrVector(check_rows(ancestors, "ancestors", kinds="iu"))
         values = rows.given if rows.as_view else reached(rows.given.astype(np.int64))
         if values.dtype != np.int64:
-            raise DTypeError(f"ancestors must be int64 where it is a View, got {values.dtype}")
+            raise DTypeError(f"a View of ancestors must be int64, got {values.dtype}")
         values = values.reshape(1, -1) if rows.is_vector else values
         n_rows, n = values.shape
         for r in range(n_rows):

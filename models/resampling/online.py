@@ -123,7 +123,7 @@ class Online:
         y = self._checked(observation, "observation", self.n_values)
         known = np.concatenate([self._before, self._checked(inputs, "inputs", self.n_inputs)])
         if self.t == ENDLESS:
-            raise InputError(f"this filter has taken {ENDLESS} steps; expected a new one")
+            raise InputError(f"this filter has taken {ENDLESS} steps; make a new one")
         run, t = self._run, self.t
         with on(self.model.space):
             for view, values in ((run.y, y), (run.inputs, known)):

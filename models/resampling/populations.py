@@ -180,7 +180,7 @@ class Populations(Chained):
         keys = np.where(np.arange(self.target.n_keys) <= number, found.keys, ahead)
         return found._replace(keys=keys), rates.reshape(self.n_chains, -1).mean(axis=1)
 
-    def seen(self):
+    def step_record(self):
         """Return the record of a step."""
         return {"log_z": self.log_z, "moved": self.accepted}
 

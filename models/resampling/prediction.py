@@ -61,7 +61,7 @@ def posterior_paths(
     )
     alive = found.died < 0
     if not alive.any():
-        raise InputError(f"all filters of {n_particles} particles died; expected more")
+        raise InputError(f"n_particles is {n_particles}: all filters died; expected more")
     drawn = (
         found.trajectories(1, seed=seed)
         if model.log_transition is None

@@ -251,7 +251,7 @@ class Priors:
         )
         if both or neither:
             raise InputError(
-                f"{', '.join(both)} in priors and in fixed"
+                f"{', '.join(both)} in priors and in fixed; expected one of them"
                 if both
                 else f"{', '.join(neither)} neither in priors nor in fixed"
             )

@@ -18,7 +18,7 @@ from ..shared.checks import as_numbers, check_choice, check_count, check_flag, c
 from ..shared.cluster import connected
 from ..shared.posteriors import mixing, stopped, warn
 from ..shared.progress import bar
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from ..shared.notebook_html import Shown
 from ..shared.store import Store
 from .banks import Problem
@@ -179,7 +179,7 @@ def run_loop(sampling, name, parameters, begin, settings):
     known = Priors(parameters, sampling.priors, sampling.fixed)
     check_choice(sampling.on_nan, "on_nan", ON_NAN)
     given = None if sampling.start is None else starts_of(sampling.start, known, n_chains)
-    with connected(sampling.client) as client, pk.use(here(client, sampling.space)):
+    with connected(sampling.client) as client, pk.use(local_space(client, sampling.space)):
         sampler, own = begin(known, n_chains, seed, client)
         sampler.nans.refuse = sampling.on_nan == "raise"
         settings = {
@@ -217,7 +217,7 @@ def without_chains(options, *others):
     """
     for name in ("start", "n_warmup", *others):
         if name in options:
-            raise InputError(f"{name} is given; populations begin as draws of the priors and take none")
+            raise InputError(f"{name} is not for populations, which begin as draws of the priors")
     return options
 
 
@@ -247,7 +247,7 @@ class Chained:
         self.points = Points(*(arrays[name] for name in Points._fields))
         self.walk.restore(arrays)
 
-    def seen(self):
+    def step_record(self):
         """Return the record of a step."""
         return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
 
@@ -302,7 +302,7 @@ class Nans:
 class Loop:
     """A sampler's steps, in parts that are kept; `stop` is the interruption that ended them, or None.
 
-    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `finished`, `seen()`,
+    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `finished`, `step_record()`,
     `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy, nans and
     `piece`, the number of steps between two updates of progress and checkpoints.
     """
@@ -336,7 +336,7 @@ class Loop:
             while done < stop and not sampler.finished:
                 sampler.step(done, warm=done < self.n_warmup)
                 done += 1
-                seen.append({name: np.copy(value) for name, value in sampler.seen().items()})
+                seen.append({name: np.copy(value) for name, value in sampler.step_record().items()})
                 if done % sampler.piece == 0:
                     rate = np.mean([one["moved"] for one in seen])
                     self._bar.update(self._task, completed=done, rates=f"accepted: {rate:.0%}")

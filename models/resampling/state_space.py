@@ -84,7 +84,7 @@ class StateSpaceModel:
                 or not all(isinstance(n, str) and n.isidentifier() for n in names)
             ):
                 raise InputError(
-                    f"{name} is {names!r}; expected different names that are words of Python, at least one"
+                    f"{name} is {names!r}; expected distinct identifiers of Python, at least one"
                 )
             object.__setattr__(self, name, names)
         for name in FUNCTIONS:
@@ -134,9 +134,7 @@ class StateSpaceModel:
         """
         for name in names:
             if getattr(self, name) is None:
-                raise InputError(
-                    f"{what} must have the model's {name}: StateSpaceModel(..., {name}=) gives it"
-                )
+                raise InputError(f"{what} needs the model's {name}: pass StateSpaceModel(..., {name}=)")
 
     def filter(self, *, guided: bool = False, **options: Any) -> ParticleFilter:
         """Make a particle filter of the model.

@@ -49,7 +49,7 @@ class Summaries:
             self._parts = pk.empty((n_moments, n_rows, n_tiles))
 
     @property
-    def wanted(self):
+    def requested(self):
         return any(view is not None for view in (self.variances, self.quantiles, self.moments))
 
     def after(self, t):

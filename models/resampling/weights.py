@@ -142,7 +142,7 @@ class Weights(RowsOrVector):
 
     def __init__(self, weights, log_weights):
         if (weights is None) == (log_weights is None):
-            raise InputError("expected one of weights and log_weights, without the other")
+            raise InputError("expected one of weights and log_weights, not both")
         self.log = weight_kernels.WEIGHTS if weights is not None else weight_kernels.LOGS
         self.name = "log_weights" if self.log else "weights"
         super().__init__(check_rows(log_weights if self.log else weights, self.name))

@@ -88,9 +88,7 @@ def connected(client: ClientLike) -> Iterator[Any]:
             f"client must be a distributed.Client or 'local', got {client!r} of type {type(client).__name__}"
         )
     if client.asynchronous:
-        raise InputError(
-            "client is asynchronous; expected one that waits for results: distributed.Client(...)"
-        )
+        raise InputError("client is asynchronous; expected a synchronous one: distributed.Client(...)")
     if client.status != "running":
         raise InputError(f"client is {client.status}: make a new distributed.Client(...)")
     yield client
@@ -198,7 +196,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="WHERE",
-        help="share the work out: 'local' (processes here), or a dask scheduler's address "
+        help="distribute the work: 'local' (processes here), or a dask scheduler's address "
         "(tcp://...) or file (--scheduler-file)",
     )
 
@@ -305,7 +303,7 @@ class Workers:
             if not left:
                 return [found[first] for first in sorted(found)]
         raise ClusterError(
-            f"{self._label}: worker after worker ended at the same shards: give workers more memory, or"
+            f"{self._label}: several workers ended at the same shards: give workers more memory, or"
             " take more workers"
         )
 
@@ -323,7 +321,7 @@ class Workers:
                 self._begin(new)
             if self._places:
                 return sorted(self._places)
-        raise ClusterError(f"{self._label}: no worker lives long enough to begin")
+        raise ClusterError(f"{self._label}: every worker ended before it began")
 
     def _wait(self) -> None:
         try:
@@ -504,8 +502,7 @@ def living(client: ClientLike) -> list[str]:
         return sorted(client.nthreads())
     except (OSError, TimeoutError) as error:
         raise ClusterError(
-            "the scheduler is gone, and with it the run; with checkpoint= the same call goes on from "
-            f"what was kept ({error})"
+            f"the scheduler is lost, and with it the run; with checkpoint= the same call resumes it ({error})"
         ) from error
 
 
@@ -547,9 +544,7 @@ def each(
         try:
             found = future.result()
         except KilledWorker as error:
-            raise ClusterError(
-                f"job {number}: worker after worker ended: give workers more memory"
-            ) from error
+            raise ClusterError(f"job {number}: several workers ended: give workers more memory") from error
         except FutureCancelledError as error:
             living(client)  # raises if the scheduler is gone
             raise ClusterError(f"job {number} was cancelled: {error}") from error
@@ -636,7 +631,7 @@ def _sent(value: object, name: str) -> Sent:
     except PortableError:  # of arrays that are read while they are pickled
         raise
     except Exception as error:
-        raise DTypeError(f"{name} does not pickle, and cannot go to a worker: {error}") from error
+        raise DTypeError(f"{name} cannot be pickled for a worker: {error}") from error
 
 
 def _distributed() -> object:

@@ -192,7 +192,7 @@ def progress(to: argparse._ActionsContainer) -> None:
         "--progress",
         action=argparse.BooleanOptionalAction,
         default=sys.stderr.isatty(),
-        help="show how far it is (default: if standard error is a terminal)",
+        help="show a progress bar (default: if standard error is a terminal)",
     )
 
 

@@ -131,7 +131,7 @@ def _of_text(entries, name, order):
     if bad.size:
         raise DTypeError(
             f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; "
-            "expected four digits of the year"
+            "expected a year of four digits"
         )
     return (start + (day - 1)).astype("datetime64[us]") + clocks.astype("timedelta64[us]")
 

@@ -95,8 +95,8 @@ def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
     most = max(much, _MOST_GROWTH * os.path.getsize(path))
     if n_bytes > most:
         raise InputError(
-            f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: no such "
-            "file is read. Unpack it yourself if it is what it seems"
+            f"'{path}' holds {os.path.getsize(path):,} bytes, which unpack to more than {most:,}: such "
+            "files are refused. Unpack it yourself if you trust it"
         )
 
 
@@ -162,7 +162,7 @@ def read_csv(
                 elif row:
                     raise ShapeError(
                         f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; "
-                        "expected as many"
+                        "expected equal numbers"
                     )
     return {
         name: column if apart == "," else list(map(_with_point, column))
@@ -225,7 +225,7 @@ def _check_once(path: PathLike, names: list[str], wanted: list[str]) -> None:
     counts = collections.Counter(names)
     for name in wanted:
         if counts[name] > 1:
-            raise InputError(f"'{path}' has {counts[name]} columns '{name}'; expected names that differ")
+            raise InputError(f"'{path}' has {counts[name]} columns '{name}'; expected distinct names")
 
 
 def numbers(column: list[str], name: str, path: PathLike) -> Array:
@@ -353,8 +353,7 @@ def _appear(beside: Path, target: Path, name: str, path: PathLike) -> None:
     except OSError as error:
         if isinstance(error, FileExistsError) or target.exists():
             raise InputError(
-                f"{name} is '{path}', which another call has made meanwhile; it is not replaced: name another"
-                " file"
+                f"{name} is '{path}', which another call has written meanwhile; it is kept: name another file"
             ) from error
         os.replace(beside, target)  # a file system without links
 

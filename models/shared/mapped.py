@@ -219,7 +219,7 @@ class Streamed:
             )
         if found.dtype != self._reader.dtype:
             raise DTypeError(
-                f"{self._name}: rows {begin} to {end} hold {found.dtype}, but the whole is said to hold"
+                f"{self._name}: rows {begin} to {end} hold {found.dtype}, but the whole array is declared as"
                 f" {self._reader.dtype}; expected one dtype for all chunks"
             )
         if found.shape != wanted:

@@ -151,7 +151,7 @@ class Dask:
         futures = getattr(sys.modules.get("distributed"), "Future", ())
         if any(isinstance(task, futures) for task in dict(array.__dask_graph__()).values()):
             raise InputError(
-                f"{name} is a dask array that is persisted on a cluster, whose memory the method's places"
+                f"{name} is a dask array that is persisted on a cluster, whose memory the method's workers"
                 f" do not share; pass {name} as it was before persist(), or {name}.compute()"
             )
         self._array, self._name, self._first = array, name, first
@@ -189,7 +189,7 @@ class Dask:
             if chunk.dtype != self.dtype:
                 raise DTypeError(
                     f"{self._name}: a chunk from row {begin + place[0].start} on holds {chunk.dtype}, but the"
-                    f" whole is said to hold {self.dtype}; expected one dtype for all chunks"
+                    f" whole array is declared as {self.dtype}; expected one dtype for all chunks"
                 )
             found[place] = chunk
         return found

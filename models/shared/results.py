@@ -90,7 +90,7 @@ class Saved:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"'{path}' holds no result of {_PACKAGE}: {error}") from error
         if version > VERSION:
-            raise InputError(f"'{path}' has version {version} of the format; {VERSION} and less are read")
+            raise InputError(f"'{path}' has version {version} of the format; expected {VERSION} or less")
         try:
             found = cls._earlier(header, arrays) if own is None else cls._of(_fields_in(own, arrays))
         except (KeyError, TypeError, ValueError, AttributeError, ImportError) as error:

@@ -91,7 +91,7 @@ class Shards:
         places = getattr(self._crew, "places", ())
         return bool(places) and all(place.keeps_all and pk.queued(place.space) for place in places)
 
-    def own(self) -> tuple[Any, list[Any]] | None:
+    def prepared_shards(self) -> tuple[Any, list[Any]] | None:
         """Return the method and all prepared shards if they fit into one space of this process, for a method
         that launches on all of them at once; else None."""
         places = getattr(self._crew, "places", ())
@@ -318,16 +318,14 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
     if not isinstance(space, (list, tuple)):
         return [pk.default_space() if space is None else space]
     if not space:
-        raise InputError(
-            "space is an empty list; expected the name of a space, or of several that work side by side"
-        )
+        raise InputError("space is an empty list; expected the name of a space, or of several in parallel")
     for one in space:
         if not isinstance(one, (str, pk.Space)):
             raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; expected names of spaces")
     return list(space)
 
 
-def here(client: ClientLike, space: Spaces | None) -> str | pk.Space:
+def local_space(client: ClientLike, space: Spaces | None) -> str | pk.Space:
     """Return the space of this process for the small computations between two maps.
 
     Parameters

@@ -148,8 +148,7 @@ class Store:
             write(self._file(part), body.getbuffer(), self._name, follow=False)
         except StorageError as error:
             raise StorageError(
-                f"{error}. What was finished before is kept there: make room, and the same call goes on "
-                "from it"
+                f"{error}. Finished parts are stored there: make room, and the same call continues from them"
             ) from error
         self._written = time.monotonic()
         self._cost = self._written - begin
@@ -270,9 +269,7 @@ class Store:
     def _take_lock(self) -> int:
         """Return the descriptor of the locked file."""
         if fcntl is None:
-            raise InputError(
-                f"{self._name}: this system has no locks on files, which keep a second process away"
-            )
+            raise InputError(f"{self._name}: this system has no file locks, which exclude a second process")
         foreign = [
             file.name
             for file in self.path.iterdir()
@@ -354,8 +351,8 @@ class Store:
         if key == self.key:
             if other:
                 warn(
-                    f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} goes on"
-                    " from it in the same form"
+                    f"{self._name}: '{self.path}' was begun by {other}; portable {pk.__version__} continues"
+                    " it in the same form"
                 )
             return
         if found.get("format") != FORMAT:
@@ -402,8 +399,8 @@ def settings_as_json(settings: dict, name: str) -> dict:
             found[key] = _words(value, with_code)
         except Unnamed as error:
             raise InputError(
-                f"{name}: {key} reaches {error}, which no fingerprint identifies; "
-                "expected numbers, arrays, text and functions of these"
+                f"{name}: {key} contains {error}, which has no fingerprint; "
+                "expected numbers, arrays, strings and functions of these"
             ) from error
     return found | ({"python": ".".join(platform.python_version_tuple()[:2])} if with_code else {})
 

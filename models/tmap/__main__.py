@@ -53,7 +53,7 @@ def _parser():
     fitting.set_defaults(act=_fit)
 
     simulating = commands.add_parser("simulate", help="random runs of a process")
-    simulating.add_argument("file", metavar="MODEL.json", help="what fit --out wrote")
+    simulating.add_argument("file", metavar="MODEL.json", help="file that fit --out wrote")
     command.add(simulating, TransientMAP.simulate, "n_runs", "seed")
     simulating.add_argument("--out", metavar="RUNS.npz", required=True, help="the runs")
     simulating.set_defaults(act=_simulate)
@@ -95,11 +95,11 @@ def _fit(options):
     console.print(repr(runs))
     how = command.arguments_of(options, fit)
 
-    def kept(part):
+    def options_of(part):
         return how | {"checkpoint": inside(options.checkpoint, part)}
 
     if options.orders:
-        model, info = fit(runs, **kept("fit"))
+        model, info = fit(runs, **options_of("fit"))
     else:
         del how["orders"]
         ways, fewer = (count_partitions(options.total, n) for n in (options.max_branches, 3))
@@ -110,7 +110,7 @@ def _fit(options):
             options.total,
             criterion=options.criterion,
             max_branches=options.max_branches,
-            **kept("orders"),
+            **options_of("orders"),
         )
         _print_candidates(found, options.criterion, console)
         model, info = found[0].model, found[0].info
@@ -120,7 +120,7 @@ def _fit(options):
     console.print(f"log-likelihood {info.log_likelihood:.6f} after {info.n_iterations} steps, {ended}")
     if options.renewal:
         how.pop("orders", None)
-        renewal = best_renewal(runs, int(model.orders.sum()), **kept("renewal"))
+        renewal = best_renewal(runs, int(model.orders.sum()), **options_of("renewal"))
         console.print(f"log-likelihood {renewal:.6f} of the best renewal process of as many stages")
     for note in (*info.notes, *notes):
         console.print(f"note: {note}", markup=False)

@@ -13,7 +13,7 @@ import portable as pk
 
 from ..shared.annotations import Array
 from ..shared.launches import launch
-from ..shared.sharding import Shards, here, nodes
+from ..shared.sharding import Shards, local_space, nodes
 from ..shared.sharding import total as add_up
 from ..shared.store import NOWHERE
 from . import kernels
@@ -48,14 +48,14 @@ class Sums:
     moves: Array
 
     @property
-    def seen(self):
+    def completed(self):
         """Expected number of gaps of each branch with an observed end."""
         return self.moves.sum(axis=1) + self.last
 
     @property
     def visits(self):
         """Expected number of gaps N_i of each branch."""
-        return self.seen + self.opened
+        return self.completed + self.opened
 
 
 class End(NamedTuple):
@@ -104,7 +104,7 @@ class EM:
         self._given = (lambda view: view) if client is None else (lambda view: view.to_numpy())
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
-        model, own = (n_models, kernels.SWITCHING + n, n), here(client, space)
+        model, own = (n_models, kernels.SWITCHING + n, n), local_space(client, space)
         self._exact, self._state = pk.empty(model, np.float64, own), pk.empty((n_models, 2), np.int64, own)
         self._models = self._exact if dtype is np.float64 else pk.empty(model, dtype, own)
         self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
@@ -131,7 +131,7 @@ class EM:
     def _local_shards(self):
         """The method and the prepared shards of a space of this process, or None. They are prepared at first
         use: during that launch Python's memory leaves the caches."""
-        own = self._shards.own()
+        own = self._shards.prepared_shards()
         if own is None:
             n_sums = kernels.row_of(kernels.MOVE, self.n_branches, self.n_branches**2)
             self._total = pk.zeros((self.n_models, n_sums), np.float64, self.space)

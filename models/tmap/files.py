@@ -67,7 +67,7 @@ def from_frame(
         high = _numbers(_column(frame, upper), upper)
         _check_same(high, upper, values, gap)
         if censored is not None or resolution is not None:
-            raise InputError("upper is in place of censored and resolution; leave these out")
+            raise InputError("upper replaces censored and resolution; leave these out")
         wrong = np.flatnonzero(~(high > values))
         if wrong.size:
             k = wrong[0]
@@ -143,7 +143,7 @@ def from_events(
     if end is not None and times.max() > end:
         raise InputError(
             f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; "
-            "expected when the record ended"
+            "expected the time when the record ended"
         )
     codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
@@ -163,7 +163,7 @@ def from_events(
         gaps = np.append(gaps, (end - times)[goes_on])
         number_of_gap = np.append(number_of_gap, number[goes_on])
     if not len(gaps):
-        raise InputError(f"no two events are of one run: '{time}' and '{run}' tell of no gap")
+        raise InputError(f"no two events are of one run: '{time}' and '{run}' define no gap")
     open_end = np.zeros(number[-1] + 1, bool)
     open_end[number[goes_on]] = True
     in_order = np.argsort(number_of_gap, kind="stable")  # moves open gaps to the ends of their runs

@@ -14,7 +14,7 @@ from ..shared.annotations import Array, ArrayLike, PathLike, Spaces
 from ..shared.checks import check_count, check_number, check_seed
 from ..shared.cluster import connected
 from ..shared.progress import bar
-from ..shared.sharding import here
+from ..shared.sharding import local_space
 from ..shared.notebook_html import Shown
 from ..shared.store import Store
 from .checks import check_dtype, check_memory, check_orders
@@ -150,7 +150,9 @@ def fit(
     check_fit(runs, orders)
     start = paper_start(runs, orders, seed) if isinstance(start, str) and start == "paper" else start
     first = (
-        [] if start is None else [in_order(_check_start(start, orders, runs, memory_mb, here(client, space)))]
+        []
+        if start is None
+        else [in_order(_check_start(start, orders, runs, memory_mb, local_space(client, space)))]
     )
     settings = {
         "resolution": runs.resolution,
@@ -194,7 +196,7 @@ def check_fit(runs, orders):
     if runs.n_gaps < len(orders):
         raise InputError(f"runs hold {runs.n_gaps} gaps, fewer than the {len(orders)} branches")
     if runs.n_censored == runs.n_runs:
-        raise InputError("censored is True for every run; without an end no probability to end can be found")
+        raise InputError("censored is True for every run; without an end the probability to end is unknown")
     if not runs.longest > 0.0:
         raise InputError("all gaps are zero; no rate can be found")
     if orders.min() > 1 and runs.resolution is None and runs.n_zero:
@@ -211,7 +213,7 @@ def _check_start(model, orders, runs, memory_mb, space):
     if not np.array_equal(np.sort(model.orders), orders):
         raise InputError(f"start has orders {model.orders.tolist()}; expected {orders.tolist()}")
     if model.log_likelihood(runs, memory_mb=memory_mb, space=space) == -np.inf:
-        raise InputError("start cannot make these runs: their likelihood is zero, which EM cannot raise")
+        raise InputError("start gives these runs a likelihood of zero, which EM cannot increase")
     return model
 
 

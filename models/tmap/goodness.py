@@ -69,7 +69,7 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
     uniforms = whole[complete]
     if np.isnan(uniforms).any():
         at = int(np.flatnonzero(complete)[np.isnan(uniforms).argmax()])
-        raise InputError(f"values[{at}] is {runs.values[at]}, a gap that the process cannot make")
+        raise InputError(f"values[{at}] is {runs.values[at]}, a gap of density zero under the process")
     distance, p_distance = kolmogorov(uniforms)
     followed = complete.copy()
     followed[ends] = False

@@ -155,7 +155,7 @@ def _moved(model, step):
 
 def _gradient(model, sums):
     """Compute the gradient of the log-likelihood in the logarithms."""
-    row_sums = sums.seen
+    row_sums = sums.completed
     return np.concatenate(
         [
             sums.first - sums.first.sum() * model.alpha,

@@ -105,9 +105,9 @@ def test_what_does_not_pickle(cluster_of):
         sharding.Shards((n for n in range(3)), [np.zeros(2)], client=cluster_of(1))
     client, odd = cluster_of(1), np.array([None], object)
     odd[0] = (n for n in range(3))
-    with pytest.raises(DTypeError, match="shard 0 does not pickle"):
+    with pytest.raises(DTypeError, match="shard 0 cannot be pickled"):
         sharding.Shards(Doubled, [odd], client=client)
-    with pytest.raises(DTypeError, match="shard 1 does not pickle"):
+    with pytest.raises(DTypeError, match="shard 1 cannot be pickled"):
         sharding.Shards(Doubled, [np.ones(1, object), odd], client=client).map("doubled")
     with pytest.raises(DTypeError, match="what shards are asked does not pickle"):
         sharding.Shards(Doubled, [np.ones(2)], client=client).map("doubled", odd)
@@ -136,7 +136,7 @@ def test_a_client_that_does_not_wait():
             ) as own,
             distributed.Client(own, set_as_default=False, asynchronous=True) as client,
         ):
-            with pytest.raises(InputError, match="client is asynchronous; one that waits"):
+            with pytest.raises(InputError, match="client is asynchronous; expected a synchronous one"):
                 tmap.fit(jobs.runs(), orders=[1, 2], client=client)
 
     asyncio.run(fit())
@@ -166,7 +166,7 @@ def test_a_job_that_ends_its_workers():
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as own,
         distributed.Client(own, set_as_default=False) as client,
-        pytest.raises(ClusterError, match="job [01]: worker after worker ended"),
+        pytest.raises(ClusterError, match="job [01]: several workers ended"),
     ):
         processes.map_numbers(ends_its_worker, 2, client=client)
 
@@ -237,7 +237,7 @@ def test_a_scheduler_that_is_gone():
         shards = sharding.Shards(Doubled, [np.ones(2)], client=client)
         shards.map("doubled")
         own.close()
-        with pytest.raises(ClusterError, match="the scheduler is gone"):
+        with pytest.raises(ClusterError, match="the scheduler is lost"):
             shards.map("doubled")
         client.close()
 

@@ -41,7 +41,7 @@ def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):
                 return run(self, *args)
 
             monkeypatch.setattr(sharding.Place, "run", ended)
-            with pytest.raises(ClusterError, match="the scheduler is gone.*checkpoint"):
+            with pytest.raises(ClusterError, match="the scheduler is lost.*checkpoint"):
                 tmap.fit(jobs.runs(), client=client, checkpoint=tmp_path / "kept", **how)
     assert len(steps) >= 20 and list((tmp_path / "kept").glob("start-*.npz"))
     model, info = tmap.fit(jobs.runs(), checkpoint=tmp_path / "kept", **how)

@@ -159,7 +159,9 @@ def test_what_no_value_tells_is_refused(tmp_path):
 
     with pytest.raises(Unnamed, match="a _thread.lock"):
         fingerprint(guarded)
-    with pytest.raises(InputError, match="checkpoint: prior reaches a _thread.lock, which no fingerprint"):
+    with pytest.raises(
+        InputError, match="checkpoint: prior contains a _thread.lock, which has no fingerprint"
+    ):
         Store(tmp_path / "run", "a job", {"prior": guarded})
     assert not (tmp_path / "run").exists()
     Store(None, "a job", {"prior": guarded})  # without a checkpoint no fingerprint is computed

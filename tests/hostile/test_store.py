@@ -327,7 +327,7 @@ def test_a_file_that_appears_meanwhile_stays(tmp_path, monkeypatch):
     path = tmp_path / "r.npy"
 
     def meanwhile():
-        with pytest.raises(InputError, match="out is '.*r.npy', which another call has made meanwhile"):
+        with pytest.raises(InputError, match="out is '.*r.npy', which another call has written meanwhile"):
             with replacing(path, shared=True) as beside:
                 beside.write_text("mine")
                 if path.exists():

@@ -70,4 +70,4 @@ def test_a_model_without_posix(tmp_path):
         "PORTABLE_CACHE": str(tmp_path / "cache")
     }  # the machine's usual code refers to a missing function
     _, size, refused = told(tmp_path, WITHOUT + PROGRAM + MORE, **cache)
-    assert size == "1" and "this system has no locks on files" in refused
+    assert size == "1" and "this system has no file locks" in refused

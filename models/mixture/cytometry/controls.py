@@ -117,7 +117,7 @@ def _row(sample, channel, colours, negative):
     stained = _stained(np.arcsinh(light[:, place : place + 1] / _COFACTOR))
     if stained is None and negative is None:
         raise InputError(
-            f"controls: the stained cells of {name} cannot be told from unstained ones in {channel}; give "
+            f"controls: the stained cells of {name} look like unstained ones in {channel}; give "
             "unstained=, or name the detectors by a dict"
         )
     bright = np.median(light if stained is None else light[stained], axis=0)

@@ -40,10 +40,10 @@ def decode(stream, kinds, bits, order, notes):
         return _columns(stream, kinds, bits, [_bytes_of(order, own // 8) for own in bits])
     widths = ", ".join(map(str, dict.fromkeys(bits)))
     if set(kinds) != {"I"} or max(bits) > _MOST_PACKED:
-        raise InputError(f"numbers of {widths} bits are not read together")
+        raise InputError(f"numbers of {widths} bits in one file are not supported")
     big = _is_big(_significance(order))
     if big is None:
-        raise InputError(f"$BYTEORD is '{order}', which is no order of numbers that share bytes")
+        raise InputError(f"$BYTEORD is '{order}', which does not apply to numbers that share bytes")
     if not big:
         notes.append(
             f"numbers of {widths} bits with $BYTEORD {order}: read from the lowest bit of a byte on, where a "
@@ -77,7 +77,7 @@ def _bytes_of(text, width):
     if _is_big(order) is not None:
         return sorted(range(width), reverse=_is_big(order))
     if len(order) != width or list(map(order.index, range(width))) != order:  # else ambiguous
-        raise InputError(f"$BYTEORD is '{text}', which does not say how {width} bytes are ordered")
+        raise InputError(f"$BYTEORD is '{text}', which does not define the order of {width} bytes")
     return order
 
 

@@ -102,7 +102,7 @@ def _header_and_text(words, n_bytes):
     every = "".join([*words, *words.values()])
     delimiter = next((own for own in _DELIMITERS if own not in every), None)
     if delimiter is None:
-        raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; expected one as a delimiter")
+        raise InputError(f"keywords and names hold all of {_DELIMITERS!r}; one is needed as a delimiter")
     begin = last = 0
     for _ in range(2):  # the offsets, padded to their largest width, are part of the text
         own = {"$BEGINDATA": f"{begin:015d}", "$ENDDATA": f"{last:015d}"} | words
@@ -215,7 +215,7 @@ def _amplified(parts, at):
         raise InputError(f"$P{at}E is '{text[:40]}'; expected two numbers, 0,0 for a linear channel")
     decades, least = (number(word, f"$P{at}E") for word in words)
     if decades < 0.0 or least < 0.0:
-        raise InputError(f"$P{at}E is '{text[:40]}'; decades and their least value are positive, or 0,0")
+        raise InputError(f"$P{at}E is '{text[:40]}'; expected positive decades and least value, or 0,0")
     if whole and (decades > 0.0) != (least > 0.0):
         how = f"as {decades:g} decades from 1 on" if decades else "as linear"
         parts.notes.append(f"$P{at}E is '{text}', which is neither 0,0 nor logarithmic; it is read {how}")

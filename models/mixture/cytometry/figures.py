@@ -221,7 +221,7 @@ def _random_subset(panel, samples, labels):
         own.append(label.population[use])
     points, own = np.concatenate(points), np.concatenate(own)
     if not len(points):
-        raise InputError("no cell is left to draw: all are saturated, or hold no number")
+        raise InputError("no cell is left to draw: all are saturated, or not finite")
     mixed = random.permutation(len(points))  # so that no population hides another because it is drawn later
     return points[mixed], own[mixed]
 

@@ -51,7 +51,7 @@ def read(path: PathLike, *, data_set: int | None = None) -> Sample:
     if data_set is not None:
         check_count(data_set, "data_set", 1)
         if kind not in (".fcs", ".lmd"):
-            raise InputError(f"data_set is {data_set}, but '{path}' is no FCS file, which alone has several")
+            raise InputError(f"data_set is {data_set}, but '{path}' is not FCS, the only format with several")
     with _naming(path):
         if kind in (".fcs", ".lmd"):
             return read_fcs(path, name, data_set)

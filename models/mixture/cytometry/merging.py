@@ -117,7 +117,7 @@ def check_merging(method, n_populations):
         check_count(n_populations, "n_populations", 1)
         if method != "entropy":
             raise InputError(
-                f"n_populations is {n_populations}; only method='entropy' joins to a number, not {method!r}"
+                f"n_populations is {n_populations}; only method='entropy' merges to a number, not {method!r}"
             )
 
 

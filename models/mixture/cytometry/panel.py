@@ -27,7 +27,7 @@ _NEGATIVE = 0.05  # quantile of the negative values from which W follows (Parks,
 _LEAST_NEGATIVE = 20  # negative values from which W is estimated
 _MOST_LEFT_OUT = 0.2  # share of saturated cells in a channel above which its limit is taken to be wrong
 _NO_MATRIX = (), np.eye(0)  # channels that are compensated, and their matrix
-_SAY_WHICH = "say by compensation= which matrix to use for all, or none"
+_SAY_WHICH = "set compensation= to one matrix for all, or 'none'"
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def _places(sample, channels):
     unusual = unusual_of(sample.channels)
     if unusual:
         warnings.warn(
-            f"{sample.name}: {', '.join(unusual)} are left out as no colours; channels= takes them",
+            f"{sample.name}: {', '.join(unusual)} are no colours and left out; channels= includes them",
             stacklevel=4,
         )
     if not places:

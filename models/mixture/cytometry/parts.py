@@ -60,7 +60,7 @@ class Parts:
         """Return a keyword's value without blanks at its ends; "" if the keyword is missing."""
         return self.words.get(key, "").strip()
 
-    def whole(self, key, default=None):
+    def integer(self, key, default=None):
         """Return the integer value of a keyword; `default` if the keyword is missing or empty."""
         text = self.word(key)
         if not text:
@@ -69,9 +69,9 @@ class Parts:
             raise InputError(f"${key.upper()} is '{text[:40]}'; expected a whole number")
         return int(text)
 
-    def wanted(self, key):
+    def required(self, key):
         """Return the integer value of a required keyword."""
-        found = self.whole(key)
+        found = self.integer(key)
         if found is None:
             raise InputError(f"the keyword ${key.upper()} is missing")
         return found
@@ -180,7 +180,7 @@ class _DataSet:
     def _supplement(self, words):
         """Add the keywords of supplemental TEXT to `words`; return the offsets of its first and last byte."""
         own = _unique(words)
-        begin, last = own.whole("beginstext", 0), own.whole("endstext", 0)
+        begin, last = own.integer("beginstext", 0), own.integer("endstext", 0)
         if begin == last or self.text[0] <= begin <= last <= self.text[1]:
             return self.text
         if not _HEADER <= begin < last < self.size:
@@ -198,7 +198,7 @@ class _DataSet:
         found = self.found
         mode = found.word("mode").upper() or "L"
         if mode != "L":
-            raise InputError(f"$MODE is '{mode}'; L, a list of events, is read alone")
+            raise InputError(f"$MODE is '{mode}'; expected L, a list of events")
         found.kinds, layouts = _layouts(found)
         extent, found.bits, n_events = _located(self, layouts)
         self._note_lost(extent)
@@ -319,8 +319,8 @@ def _pairs(body, delimiter):
         two = doubt.search(value)
         if two or (not key.startswith(b"$") and key_of_standard.fullmatch(value.strip())):
             raise InputError(
-                f"the value of {_decoded(key)} is {_decoded(value)[:60]!r}: whether a keyword begins within "
-                "it cannot be told from TEXT"
+                f"the value of {_decoded(key)} is {_decoded(value)[:60]!r}: it is unclear whether a keyword "
+                "begins within it"
             )
         if key:
             found.append((_decoded(key), _decoded(value.replace(delimiter * 2, delimiter))))
@@ -357,19 +357,19 @@ def _layouts(found):
     """Return the kinds of the channels, and possible widths of their numbers in bits: those in TEXT, and
     those of files in which TEXT is wrong."""
     kind = found.word("datatype").upper()
-    kinds, bits, n = [], [], found.wanted("par")
+    kinds, bits, n = [], [], found.required("par")
     if not 0 < n <= len(found.words):
         raise InputError(f"$PAR says {n} channels, where TEXT has {len(found.words)} keywords")
     for at in range(1, n + 1):
         own = found.word(f"p{at}datatype").upper() or kind
         if own not in _BITS:
             raise InputError(
-                f"$DATATYPE is {own or 'missing'}, for channel {at}; I, F and D, whole numbers and floats, "
-                "are read"
+                f"$DATATYPE is {own or 'missing'}, for channel {at}; expected I (whole numbers), F or D"
+                " (floats)"
             )
-        width = _BITS[own] or found.wanted(f"p{at}b")
+        width = _BITS[own] or found.required(f"p{at}b")
         if not 0 < width <= 64:
-            raise InputError(f"$P{at}B is {width}; 1 to 64 bits are read")
+            raise InputError(f"$P{at}B is {width}; expected 1 to 64 bits")
         kinds.append(own)
         bits.append(width)
     # a number of 10 bits may be stored in a word of 16
@@ -379,7 +379,7 @@ def _layouts(found):
 
 def _located(own, layouts):
     """Return the extent of DATA, the widths of the numbers in bits, and the number of events."""
-    found, total, behind = own.found, own.found.whole("tot"), own.text[1] + 1
+    found, total, behind = own.found, own.found.integer("tot"), own.text[1] + 1
     places = [
         _Extent(found.offset("begindata"), found.offset("enddata") + 1, "TEXT"),
         _Extent(own.header[2], own.header[3] + 1, "HEADER"),

@@ -50,14 +50,14 @@ def clean(sample: Sample) -> Sample:
     """
     found, shape = np.zeros(sample.n_cells, np.int8), _shape(sample)
     if shape is None:
-        warn(f"{sample.name} has no height or width of scatter; doublets are not looked for")
+        warn(f"{sample.name} has no height or width of scatter; doublets are not removed")
     else:
         with np.errstate(invalid="ignore"):
             found[shape - np.nanmedian(shape) > _DOUBLET * _spread(shape)] = 1
     clock = next((place for place, name in enumerate(sample.channels) if is_clock(name)), None)
     if clock is None or sample.n_cells < _FEWEST * _CELLS:
         why = "no time" if clock is None else f"{sample.n_cells} cells, fewer than {_FEWEST * _CELLS}"
-        warn(f"{sample.name} has {why}; unsteady times are not looked for")
+        warn(f"{sample.name} has {why}; unsteady times are not removed")
     else:
         found[_unsteady(sample, sample.X[:, clock]) & (found == 0)] = 2
     return replace(sample, left_out=found)

@@ -131,7 +131,7 @@ def _check_names(sample, channels):
     own = next((own for own in channels if own not in new), None)
     if own is not None:
         raise InputError(
-            f"{sample}: {channels.count(own)} channels are called '{own}'; expected names that differ, "
+            f"{sample}: {channels.count(own)} channels are called '{own}'; expected distinct names, "
             f"such as '{own} {channels.index(own) + 1}'"
         )
 
@@ -188,7 +188,7 @@ def check_spillover(name, channels, matrix):
             f"{name}: the spillover matrix has shape {matrix.shape} for the channels {', '.join(channels)}"
         )
     if not np.isfinite(matrix).all() or np.linalg.cond(matrix) > 1e6:
-        raise InputError(f"{name}: the spillover matrix of {', '.join(channels)} has no inverse worth using")
+        raise InputError(f"{name}: the spillover matrix of {', '.join(channels)} is singular, or nearly so")
     return channels, matrix
 
 

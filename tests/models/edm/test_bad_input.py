@@ -15,8 +15,8 @@ NEIGHBOURS = [
     ({"tau": 0}, pk.InputError, "tau is 0; expected at least 1"),
     ({"tau": 1.5}, pk.DTypeError, "tau must be an integer, got 1.5"),
     ({"E": 0}, pk.InputError, "E is 0; expected at least 1"),
-    ({"E": 31}, pk.ShapeError, "library has 30 times; an embedding with E = 31 and tau = 1 takes 31"),
-    ({"E": 2, "tau": 30}, pk.ShapeError, "E = 2 and tau = 30 takes 31"),
+    ({"E": 31}, pk.ShapeError, "library has 30 times; an embedding with E = 31 and tau = 1 needs 31"),
+    ({"E": 2, "tau": 30}, pk.ShapeError, "E = 2 and tau = 30 needs 31"),
     ({"Tp": 30}, pk.InputError, "Tp is 30; expected -29 to 28"),
     ({"Tp": -30}, pk.InputError, "Tp is -30"),
     ({"Tp": 0.5}, pk.DTypeError, "Tp must be an integer, got 0.5"),
@@ -47,7 +47,7 @@ NEIGHBOURS = [
     (
         {"pred": (0, 1)},
         pk.InputError,
-        r"pred is \[\(0, 1\)\], where no point with E = 2 and tau = 1 ends: the first ends at 1",
+        r"pred is \[\(0, 1\)\], which has no point with E = 2 and tau = 1: the first is at 1",
     ),
     ({"valid": np.ones(30)}, pk.DTypeError, "valid must be True or False for each time, got dtype float64"),
     ({"valid": [True]}, pk.ShapeError, r"valid has shape \(1,\); expected a flag for each time"),
@@ -83,7 +83,7 @@ CROSS = [
     (
         {"libraries": [[0, 1], [2]]},
         pk.ShapeError,
-        "groups of different sizes; expected as many columns in each",
+        "groups of different sizes; expected groups of one size",
     ),
     ({"libraries": [[0, 1], [2, 2]]}, pk.InputError, r"libraries\[1\] holds 2 twice"),
     ({"libraries": ["z"]}, pk.InputError, "libraries: there is no series 'z'; they are 0, 1, 2"),
@@ -112,7 +112,7 @@ CONVERGENCE = [
         pk.InputError,
         r"target\[0\] is NaN; expected complete series for phase surrogates",
     ),
-    ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' must have period="),
+    ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' needs period="),
     (
         {"n_surrogates": 2, "surrogate": "seasonal", "period": 11},
         pk.InputError,

@@ -178,7 +178,7 @@ def test_views_of_a_table_have_its_names_and_dates(tmp_path):
         (lambda x: edm.embedding_delay(np.c_[x, x]), "series has 2 columns; expected one series"),
         (
             lambda x: edm.embedding_delay(x, 25, segments=np.repeat([0, 1], 20)),
-            "no two values lie 20 steps apart",
+            "no two values have a distance of 20",
         ),
         (lambda x: edm.false_neighbours(x, 2, ratio=0), "ratio is 0; expected more than 0.0"),
         (lambda x: edm.false_neighbours(np.c_[x, x]), "library has 2 columns"),

@@ -123,7 +123,12 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, told):
             r"ends in '.txt'; expected .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5",
         ),
         ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
-        ("ragged.csv", "a,b\n1,2\n3\n", pk.ShapeError, "line 3 has 1 cells, the header 2; expected as many"),
+        (
+            "ragged.csv",
+            "a,b\n1,2\n3\n",
+            pk.ShapeError,
+            "line 3 has 1 cells, the header 2; expected equal numbers",
+        ),
         ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
     ],
 )
@@ -296,7 +301,7 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
     drivers = [line for line in printed.splitlines() if " drives " in line and not line.startswith("skill")]
     assert drivers[0].startswith("hare drives lynx: ")
     assert "row X, column Y: how well X's history finds Y, so Y drives X" in printed
-    assert "'year' counts the times, and is no series" in said
+    assert "'year' numbers the times, and is no series" in said
     assert main(f"test {path} --columns hare lynx --space threads".split()) == 0
     assert "hare drives lynx: its skill from lynx's history is" in capsys.readouterr().out
     noise = np.random.default_rng(0).normal(size=(200, 2))

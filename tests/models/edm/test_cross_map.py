@@ -235,7 +235,7 @@ def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, 
         put(target, libraries, rho)
 
     monkeypatch.setattr(cross._Target, "put", meanwhile)
-    with pytest.raises(ValueError, match="out is '.*r.npy', which another call has made meanwhile"):
+    with pytest.raises(ValueError, match="out is '.*r.npy', which another call has written meanwhile"):
         edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
     assert out.read_bytes() == theirs[0]
     if not same:

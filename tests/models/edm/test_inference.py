@@ -133,7 +133,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
         pk.InputError,
-        match="max_surrogates is 5000; so many of a series of 200 times must have memory_mb=12, got 5",
+        match="max_surrogates is 5000; so many of a series of 200 times need memory_mb=12, got 5",
     ):
         edm.cross_map_test(x, 2, max_surrogates=5000, memory_mb=5, **keys)
 
@@ -227,7 +227,7 @@ def test_convergence_by_hand():
     error = np.sqrt(sum(grown.rho[k].var(ddof=1) / 30 for k in (0, 1)))
     half = np.diff(found.difference_interval) / 2
     assert half == pytest.approx(1.96 * error, rel=0.15)  # a thousand bootstrap samples of thirty
-    with pytest.raises(pk.InputError, match="one library size; expected at least two"):
+    with pytest.raises(pk.InputError, match="library_sizes has one size; expected at least two"):
         edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[20], n_samples=2, space="threads").test()
 
 
@@ -379,9 +379,11 @@ def test_tables_with_names_and_dates():
     assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
     # a season without weather has only surrogates equal to it
     assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
-    with pytest.raises(pk.InputError, match="target is 'b', a column of the library: say by columns="):
+    with pytest.raises(
+        pk.InputError, match="target is 'b', a column of the library: choose the embedded series by columns="
+    ):
         edm.simplex(table, 2, target="b")
-    with pytest.raises(pk.InputError, match="other times: at 0 2020-01-30.* and 2020-01-31"):
+    with pytest.raises(pk.InputError, match="differ in time: at 0 2020-01-30.* and 2020-01-31"):
         edm.simplex(table["a"], 2, target=table["b"].shift(-1, freq="D"))
     with pytest.raises(pk.InputError, match="target: there is no column 'z'"):
         edm.simplex(table, 2, columns="a", target="z")

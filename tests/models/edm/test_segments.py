@@ -134,7 +134,7 @@ def test_points_that_are_the_library_leave_themselves_out(first, last):
 
 def test_copies_among_other_points_are_warned_of():
     x = default_rng(0).random(200)
-    with pytest.warns(RuntimeWarning, match="49 of 99 points are those of the library"):
+    with pytest.warns(RuntimeWarning, match="49 of 99 points equal those of the library"):
         edm.simplex(x[:150], 2, points=x[100:], space="threads")
     counts = default_rng(1).poisson(0.3, 200).astype(float)
     with warnings.catch_warnings():

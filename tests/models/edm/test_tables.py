@@ -39,20 +39,18 @@ def test_one_series_has_a_name():
     polars, series = pytest.importorskip("polars"), pandas.Series(X[:, 0], name="x")
     for named in (series, series.to_xarray(), polars.Series("x", X[:, 0])):
         assert simplex(named, 2, columns="x").rho == simplex(X[:, 0], 2).rho
-        with pytest.raises(pk.InputError, match="segments names 'x': expected a column of pandas"):
+        with pytest.raises(pk.InputError, match="segments is 'x'; expected a column of pandas"):
             simplex(named, 2, segments="x")
 
 
 def test_names_twice_are_refused():
     table = pandas.DataFrame(X, columns=["a", "b", "b"])
     for columns in ("b", ["b"], ["a", "b"]):
-        with pytest.raises(
-            pk.InputError, match="columns: there are 2 columns 'b'; expected names that differ"
-        ):
+        with pytest.raises(pk.InputError, match="columns: there are 2 columns 'b'; expected distinct names"):
             simplex(table, 1, columns=columns, target="a")
     with pytest.raises(pk.InputError, match="target: there are 2 columns 'b'"):
         simplex(table, 1, columns="a", target="b")
-    with pytest.raises(pk.InputError, match="libraries: there are 2 series 'b'"):
+    with pytest.raises(pk.InputError, match="libraries: 2 series are called 'b'"):
         cross_map(table, 1, libraries=["b"])
     assert simplex(table, 1, columns="a").rho > 0.5  # other columns do not matter
     mixed = pandas.DataFrame(X, columns=[0, "0", "c"])
@@ -65,7 +63,7 @@ def test_names_twice_are_refused():
 @pytest.mark.parametrize("name", ["Time", "year", "anything"])
 def test_a_clock_is_no_series(clock, name):
     table = pandas.DataFrame({name: clock, "a": X[:, 0], "b": X[:, 1]})
-    with pytest.warns(UserWarning, match=f"library: the first column, '{name}', counts the times"):
+    with pytest.warns(UserWarning, match=f"library: the first column, '{name}', numbers the times"):
         found = edm.embedding_dimension(table, 3, space="threads")
     wanted = edm.embedding_dimension(X[:, :2], 3, space="threads")
     assert_array_equal(found.rho, wanted.rho)
@@ -83,7 +81,7 @@ def test_a_clock_may_run_backwards():
     table = pandas.DataFrame({"year": 2000 - np.arange(60), "a": X[:, 0], "b": X[:, 1]})
     with pytest.warns() as caught:
         cross_map(table, 1)
-    assert "counts the times" in str(caught[0].message)
+    assert "numbers the times" in str(caught[0].message)
     assert "not in the order of time: 1999 follows 2000" in str(caught[1].message) and len(caught) == 2
 
 
@@ -103,7 +101,7 @@ def test_rows_out_of_order_and_missing_rows_are_warned_of():
     with pytest.warns(UserWarning, match="library: its rows are not in the order of time: 2008 follows 2009"):
         simplex(table.iloc[::-1], 2, **keys)
     with pytest.warns(
-        UserWarning, match="library: rows are missing between 1959 and 1962; points reach across"
+        UserWarning, match="library: rows are missing between 1959 and 1962; embedded points span the gap"
     ):
         simplex(table.drop(index=[1960, 1961]), 2, **keys)
     with pytest.warns(UserWarning, match="dataset: .* between 1959 and 1961, and in 1 other places"):

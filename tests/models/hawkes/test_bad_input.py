@@ -66,7 +66,7 @@ OPTIONS = [
     (
         {"error_bound": 1e-17},
         pk.errors.InputError,
-        "error_bound is 1e-17, which sums in float64 cannot meet.*1e-15 or more",
+        "error_bound is 1e-17, below the rounding of sums.*1e-15 or more",
     ),
     ({"error_bound": "tight"}, pk.errors.DTypeError, "error_bound must be a number"),
     ({"background_self": 1}, pk.errors.DTypeError, "background_self must be True or False, got 1"),

@@ -277,7 +277,7 @@ def test_files_that_are_none(tmp_path, told):
 
 
 def test_warnings_with_evidence(tmp_path):
-    with pytest.warns(UserWarning, match="column 't_minutes' is read as h, but its name speaks of min"):
+    with pytest.warns(UserWarning, match="column 't_minutes' is read as h, but its name suggests min"):
         read_catalogue(write(tmp_path / "a.csv", "1,2,3", header="x_km,y_km,t_minutes"), time="t_minutes")
     with pytest.warns(UserWarning, match="1 of 3 events repeat the place and time of another"):
         read_catalogue(write(tmp_path / "b.csv", "1,2,3", "1,2,3", "1,2,4"))

@@ -282,7 +282,7 @@ WRONG = [
     (
         lambda: LIKELIHOOD.log_likelihood(params_of(KINDS["etas"])),
         InputError,
-        "params must have marks, and the Likelihood was made with",
+        "params use marks, but the Likelihood has none",
     ),
     (
         lambda: LIKELIHOOD.log_likelihood(params_of(compose("omori", within_h=1.0))),
@@ -297,7 +297,7 @@ WRONG = [
     (
         lambda: Likelihood(*random_events(9, 2), reference_mark=3.0),
         InputError,
-        "reference_mark is given without marks",
+        "reference_mark needs marks",
     ),
     (
         lambda: Likelihood(*random_events(9, 2), marks=np.arange(9.0), reference_mark=2.0),
@@ -307,7 +307,7 @@ WRONG = [
     (
         lambda: simulate(PARAMS, n_immigrants=9, horizon_h=9.0, marks=[1.0]),
         InputError,
-        "marks are given; the triggering function",
+        "marks is not None, but the triggering function",
     ),
 ]
 LIKELIHOOD = Likelihood(*random_events(9, 2), space="serial")

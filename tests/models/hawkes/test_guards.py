@@ -37,7 +37,7 @@ def test_centroids_are_refused_and_answered():
     given = Likelihood(
         locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0), space="serial"
     )
-    with pytest.raises(InputError, match="pass for offspring"):
+    with pytest.raises(InputError, match="count as offspring"):
         fit(given)
     taken = Likelihood(locations, times, repeats="accept", space="serial")
     noise = fit(taken, start=START, posterior=True)

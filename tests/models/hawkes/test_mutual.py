@@ -233,12 +233,12 @@ def test_wrong_calls(monkeypatch):
         (OrderError, r"times\[1\] = 1.0 follows", lambda: hawkes.MutualLikelihood([2.0, 1.0], [0, 0])),
         (InputError, "are these nanoseconds", lambda: hawkes.MutualLikelihood([0.0, 1e17], [0, 0])),
         (ShapeError, "types has shape", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0])),
-        (InputError, "such as 1; say n_types", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0, 2])),
+        (InputError, "such as 1; pass n_types", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0, 2])),
         (InputError, "no event", lambda: hawkes.MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),
         (InputError, r"branching\[0, 0, 0\] is -1", lambda: hawkes.Mutual([1.0], [[-1.0]], 1.0)),
         (ShapeError, "branching has shape", lambda: hawkes.Mutual([1.0], [[1.0, 2.0]], 1.0)),
         (InputError, r"rates\[0\] is 0", lambda: hawkes.Mutual([1.0], [[1.0]], 0.0)),
-        (InputError, "clusters end below 1", lambda: hawkes.simulate_mutual(endless, 99.0)),
+        (InputError, "expected less than 1", lambda: hawkes.simulate_mutual(endless, 99.0)),
     ):  # fmt: skip
         with pytest.raises(error, match=words):
             call()

@@ -144,7 +144,7 @@ def test_wrong_calls():
     ):
         with pytest.raises(error, match=words):
             hawkes.fit_background(x, t, "constant", polygon=wrong)
-    with pytest.raises(InputError, match="in place of box_km"):
+    with pytest.raises(InputError, match="replaces box_km"):
         hawkes.fit_background(x, t, "constant", polygon=ELL, box_km=((0.0, 9.0),) * 2)
 
 

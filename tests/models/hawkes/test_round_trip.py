@@ -79,7 +79,7 @@ def test_frames_and_files_say_the_same(table, tmp_path):
 WRONG = [
     ({"time": "noon"}, InputError, "the table has no column 'noon'; it has: case, when"),
     ({"end": "2025-03-02"}, InputError, "end is .* hours before the last event"),
-    ({"reference_mark": 2.0}, InputError, "reference_mark is given without marks"),
+    ({"reference_mark": 2.0}, InputError, "reference_mark needs marks"),
     ({"places": ("case",)}, DTypeError, "column 'case', row 1 is .*'A"),
 ]
 
@@ -186,7 +186,7 @@ def test_forecasts_hold_what_comes(space):
     assert hawkes.predictive_check(found.likelihood, wrong, n_draws=60, seed=1).p_values["near"] < 0.05
     paper = Likelihood(made.locations, made.times, horizon_h=4000.0, space=space)
     assert 0.0 < hawkes.forecast(paper, TRUTH, 10.0, n_draws=50, seed=1).mean < 10.0
-    with pytest.raises(InputError, match="known at the events alone"):
+    with pytest.raises(InputError, match="known only at the events"):
         given = Likelihood(
             made.locations,
             made.times,

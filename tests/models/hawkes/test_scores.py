@@ -60,7 +60,7 @@ def test_the_forecast_of_marks():
         n_draws=2,
     )
     assert plain.marks is None
-    with pytest.raises(InputError, match="the forecast has none: fit a model with marks"):
+    with pytest.raises(InputError, match="marks need a forecast with marks"):
         hawkes.score_forecast(plain, [1.0], marks=[0.0])
 
 

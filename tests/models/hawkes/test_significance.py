@@ -134,9 +134,9 @@ def test_repeated_places_are_refused_by_fits_and_samplers():
     lattice = np.column_stack([0.3 * random.integers(0, 10, 300), np.zeros(300)])
     times = np.sort(random.uniform(0.0, YEAR, 300))
     for call in (hawkes.fit, hawkes.sample_posterior):
-        with pytest.raises(InputError, match="there are 10 distinct places.*no more than that places repeat"):
+        with pytest.raises(InputError, match="there are 10 distinct places.*reflect only that places repeat"):
             call(hawkes.Likelihood(lattice, times, space="threads"))
-        with pytest.raises(InputError, match="all 300 events have one place.*TemporalLikelihood"):
+        with pytest.raises(InputError, match="all 300 events have the same place.*TemporalLikelihood"):
             call(hawkes.Likelihood(np.zeros((300, 1)), times, space="threads"))
     assert hawkes.triggering_test(lattice, times, space="threads").p_value > 0.01
     assert hawkes.triggering_test(np.zeros((300, 1)), times, space="threads").p_value == 1.0

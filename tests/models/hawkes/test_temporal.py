@@ -97,7 +97,7 @@ def test_wrong_calls():
         TemporalLikelihood([])
     with pytest.raises(InputError, match="omega is 0"):
         TemporalLikelihood([1.0, 2.0]).log_likelihood(1.0, 1.0, 0.0)
-    with pytest.raises(InputError, match="times span no time"):
+    with pytest.raises(InputError, match="times are all equal"):
         TemporalLikelihood([1.0] * 3).fit()
     with pytest.raises(InputError, match="the record has 2 events; expected at least 3"):
         TemporalLikelihood([1.0, 2.0]).fit()

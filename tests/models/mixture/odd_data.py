@@ -25,7 +25,9 @@ def orders():
         yield wrong(f"order {order}", odd, r"\$BYTEORD is")
     yield wrong("no order", FLOAT.but(changed=(("$BYTEORD", None),)), r"\$BYTEORD is")
     yield wrong(
-        "order 3,4,1,2 of 16 bits", WHOLE.but(changed=(("$BYTEORD", "3,4,1,2"),)), "does not say how 2 bytes"
+        "order 3,4,1,2 of 16 bits",
+        WHOLE.but(changed=(("$BYTEORD", "3,4,1,2"),)),
+        "does not define the order of 2 bytes",
     )
     yield right(
         "floats in the other order",

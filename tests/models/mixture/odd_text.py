@@ -25,7 +25,7 @@ def delimiters():
     yield wrong(
         "a word of two delimiters",
         FLOAT.but(delimiter="/", escape=False, words=(("$P3S", "CD/3"), MATRIX)),
-        "without a value|cannot be told",
+        "without a value|it is unclear",
     )
 
 
@@ -62,8 +62,8 @@ def empties():
             raw.but(delimiter=apart, words=(("$P3S", ""), ("$FIL", path), MATRIX)),
             spillover=True,
         )
-    yield wrong("a value that may end before $", raw.but(words=(("$P3S", "CD3/"), MATRIX)), "cannot be told")
-    yield wrong("out of step", raw.but(words=(("$P3S", "a/b"), MATRIX)), "without a value|cannot be told")
+    yield wrong("a value that may end before $", raw.but(words=(("$P3S", "CD3/"), MATRIX)), "it is unclear")
+    yield wrong("out of step", raw.but(words=(("$P3S", "a/b"), MATRIX)), "without a value|it is unclear")
 
 
 def supplements():
@@ -126,8 +126,8 @@ def matrices():
         ("2;FL1-A;FL2-A;1;0.25;0;1", "cannot be read"),
         ("2,FL1-A,FL2-A,1,0.25,0", "cannot be read"),
         ("2,FL1-A,FL2-A,1,0.25,0,one", "could not convert"),
-        ("2,FL1-A,FL2-A,1,1,1,1", "no inverse"),
-        ("2,FL1-A,FL2-A,1,nan,1,1", "no inverse"),
+        ("2,FL1-A,FL2-A,1,1,1,1", "is singular"),
+        ("2,FL1-A,FL2-A,1,nan,1,1", "is singular"),
         ("2,FL1-A,FL1-A,1,0,0,1", "has shape"),
         ("x", "cannot be read"),
         ("-1", "cannot be read"),

@@ -75,7 +75,7 @@ def test_a_matrix_that_cannot_be_used_is_a_matter_of_compensation(tmp_path):
     path.write_bytes(FLOAT.but(rows=rows, words=(("$SPILLOVER", "2;FL1-A;FL2-A;1;0;0;1"),)).build())
     with pytest.warns(UserWarning, match="cannot be read: expected n, n names"):
         sample = cytometry.read(path)
-    with pytest.raises(pk.InputError, match="bad: the spillover matrix .* say by compensation="):
+    with pytest.raises(pk.InputError, match="bad: the spillover matrix .* set compensation="):
         cytometry.Panel.of([sample])
     assert cytometry.Panel.of([sample], compensation="none").names == ("FL1-A", "FL2-A")
     own = (("FL1-A", "FL2-A"), np.array([[1, 0.25], [0, 1]]))

@@ -67,7 +67,9 @@ def test_what_sorters_and_programs_add_is_left_out_with_a_word():
     names = ("FSC-A", *UNUSUAL, "FITC-A", "Time")
     assert channels.unusual_of((*names, *COLOURS, *OTHERS, *SCATTER)) == UNUSUAL
     X = np.arange(len(names) * 40.0).reshape(40, -1) % 97
-    with pytest.warns(UserWarning, match="SORT, TLSW, .* are left out as no colours; channels= takes them"):
+    with pytest.warns(
+        UserWarning, match="SORT, TLSW, .* are no colours and left out; channels= includes them"
+    ):
         assert cytometry.Panel.of([cytometry.Sample(X, names)]).names == ("FITC-A",)
     assert cytometry.Panel.of([cytometry.Sample(X, names)], channels=["SORT"]).names == ("SORT",)
 
@@ -221,7 +223,7 @@ def test_what_real_files_get_wrong_is_forgiven(tmp_path, header, extra, after):
         (fcs(FLOATS, PAIRS)[:-8], "cannot be read as FCS"),
         (fcs(FLOATS, PAIRS, extra={"$TOT": "4"}), "4 events of 8 bytes, 32 in all"),
         (fcs(FLOATS, PAIRS, extra={"$PAR": "3"}), "3 events of 12 bytes"),
-        (fcs(FLOATS, PAIRS, order="2,3,4,1"), "does not say how 4 bytes are ordered"),
+        (fcs(FLOATS, PAIRS, order="2,3,4,1"), "does not define the order of 4 bytes"),
         (bytes(range(256)) * 9, "does not begin"),
         (b"FCS" + bytes(range(256)) * 9, "cannot be read as FCS"),
     ],
@@ -252,7 +254,7 @@ def test_several_data_sets_are_refused(tmp_path):
         ({"channels": ("A", " ", "B", "C")}, "channel 2 is empty"),
         ({"limits": [1.0]}, r"limits has shape \(1,\)"),
         ({"spillover": (("A",), np.eye(2))}, "spillover matrix has shape"),
-        ({"spillover": (("A", "B"), [[1, np.nan], [0, 1]])}, "no inverse"),
+        ({"spillover": (("A", "B"), [[1, np.nan], [0, 1]])}, "is singular"),
     ],
 )
 def test_samples_that_do_not_fit_together(changed, words):
@@ -317,5 +319,5 @@ def test_names_that_occur_twice_in_a_table(tmp_path):
     ):
         found = cytometry.read(tmp_path / "twice.csv")
     assert found.channels == ("FL1-A 1", "FSC-A", "FL1-A 3") and found.X[1].tolist() == [4, 5, 6]
-    with pytest.raises(pk.InputError, match="expected names that differ, such as 'A 1'"):
+    with pytest.raises(pk.InputError, match="expected distinct names, such as 'A 1'"):
         cytometry.Sample(np.zeros((1, 2)), ("A", "A"))

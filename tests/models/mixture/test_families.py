@@ -147,7 +147,8 @@ def test_components_are_merged_by_name():
 @pytest.mark.parametrize("make", [partial(DirichletMixture, prior=None), TMixture])
 def test_components_of_one_point_are_named(make):
     with pytest.warns(
-        UserWarning, match=r"components \[\d, \d\] have one point each, so that reg_covar=1e-06"
+        UserWarning,
+        match=r"components \[\d, \d\] have one point each, so their variance is only reg_covar=1e-06",
     ):
         make(3, random_state=0, space="serial").fit(
             np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0], [4.0, 4.0]])

@@ -116,7 +116,7 @@ def test_a_warm_start_goes_on(space):
     second = model.fit(X).objective_history_
     assert second[0] == pytest.approx(first[-1], rel=1e-12) and second[-1] > second[0]
     model.n_components = 2
-    with pytest.raises(pk.ShapeError, match="warm_start: the fit before had means_ of shape"):
+    with pytest.raises(pk.ShapeError, match="warm_start: the previous fit had means_ of shape"):
         model.fit(X)
 
 
@@ -211,7 +211,7 @@ def test_files_that_are_no_saved_mixtures(tmp_path):
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
     np.savez(tmp_path / "d.npz", **arrays | {"header": np.array(json.dumps(header | {"version": 99}))})
-    with pytest.raises(pk.InputError, match="has version 99 of the format; 1 and less are read"):
+    with pytest.raises(pk.InputError, match="has version 99 of the format; expected 1 or less"):
         DirichletMixture.load(tmp_path / "d.npz")
     first = next(name for name, array in arrays.items() if array.shape == (2,))
     np.savez(tmp_path / "e.npz", **arrays | {first: np.ones(7)})

@@ -455,7 +455,7 @@ RUNS = [
         (initial, propagate, log_weight),
         {"params": None},
         E.InputError,
-        r"^(initial|propagate|log_weight) reads .* none: run\(..., params=\)",
+        r"^(initial|propagate|log_weight) reads .* none: pass run\(..., params=\)",
     ),
     (
         (initial, propagate, reads_beyond),
@@ -563,7 +563,7 @@ def test_auxiliary_filters_are_unbiased(space, ahead, threshold):
 def test_auxiliary_filters_have_a_team_a_row():
     filters = ready.linear_gaussian.filter(look_ahead=expected, space="serial")
     with pytest.raises(
-        E.InputError, match="n_particles is 5000.*look_ahead= systematic draws of at most 4096"
+        E.InputError, match="n_particles is 5000.*look_ahead= expected method 'systematic' and at most 4096"
     ):
         filters.log_likelihood([0.1], 5000, params=[0.9, 0.5, 0.2])
     with pytest.raises(E.DTypeError, match="look_ahead must be marked with @pk.function"):

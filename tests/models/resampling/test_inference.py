@@ -258,7 +258,7 @@ def test_wrong_calls(given, error, message):
 
 
 def test_what_a_sampler_wants_of_a_model():
-    with pytest.raises(E.InputError, match="particle Gibbs must have the model's log_initial"):
+    with pytest.raises(E.InputError, match="particle Gibbs needs the model's log_initial"):
         sample_gibbs(ready.sir(100), [1.0], 20, priors={"beta": priors.gamma(1.0, 1.0)})
     with pytest.raises(
         E.InputError,

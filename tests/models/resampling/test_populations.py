@@ -182,7 +182,7 @@ def test_nan_is_counted_and_named():
         (smc2, {"n_draws": 22}, E.InputError, "n_draws is 22 and length 5; expected a multiple of length"),
         (smc2, {"length": 1}, E.InputError, "length is 1; expected at least 2"),
         (smc2, {"renew_below": 1.5}, E.InputError, "renew_below is 1.5; expected a share between 0 and 1"),
-        (smc2, {"start": {"phi": 0.5}}, E.InputError, "start is given; populations begin as draws"),
+        (smc2, {"start": {"phi": 0.5}}, E.InputError, "start is not for populations, which begin as draws"),
         (smc2, {"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma neither in priors nor in fixed"),
         (smc, {"inputs": DATA}, E.InputError, "inputs is given"),
         (smc, {"data": np.zeros((2, 2, 2))}, E.ShapeError, r"data has shape \(2, 2, 2\)"),

@@ -251,20 +251,20 @@ def test_parameters_have_names():
         run([0.1], 50, params={"phi": 0.9}, seed=1)
     with pytest.raises(E.InputError, match="params has 'phi'; expected exactly 'phi', 'sigma', 'tau'"):
         ready.linear_gaussian.params(phi=0.9)
-    with pytest.raises(E.ShapeError, match="params has 2 numbers a filter; expected 3: phi, sigma, tau"):
+    with pytest.raises(E.ShapeError, match="params has 2 numbers per filter; expected 3: phi, sigma, tau"):
         run([0.1], 50, params=[0.9, 0.5], seed=1)
 
 
 def test_wrong_models():
     f = ready.linear_gaussian
-    with pytest.raises(E.InputError, match="parameters is .*different names"):
+    with pytest.raises(E.InputError, match="parameters is .*distinct identifiers"):
         StateSpaceModel(("a", "a"), ("x",), f.initial, f.propagate, f.log_weight)
     with pytest.raises(E.DTypeError, match="observe must be marked with @pk.function"):
         StateSpaceModel(("a",), ("x",), f.initial, f.propagate, f.log_weight, observe=lambda t: 0.0)
     bare = StateSpaceModel(("phi", "sigma", "tau"), ("x",), f.initial, f.propagate, f.log_weight)
-    with pytest.raises(E.InputError, match="simulation must have the model's observe"):
+    with pytest.raises(E.InputError, match="simulation needs the model's observe"):
         bare.simulate(LG, 3, seed=1)
-    with pytest.raises(E.InputError, match="a guided filter must have the model's guide"):
+    with pytest.raises(E.InputError, match="a guided filter needs the model's guide"):
         bare.filter(guided=True)
     with pytest.raises(
         E.InputError, match="reports is 'binomial'; expected one of 'poisson', 'negative binomial'"

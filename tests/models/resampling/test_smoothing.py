@@ -91,7 +91,7 @@ def test_wrong_smoothing():
     found = LG.filter(space="serial").run(Y[:4], 10, params=P, seed=1)
     with pytest.raises(E.InputError, match="kept no ancestors; expected .* for backward simulation"):
         backward_paths(LG, found, 3, seed=1)
-    with pytest.raises(E.InputError, match="backward simulation must have the model's log_transition"):
+    with pytest.raises(E.InputError, match="backward simulation needs the model's log_transition"):
         backward_paths(ready.sir(10), found, 3, seed=1)
     with pytest.raises(E.InputError, match="lag is -1"):
         lagged_moments(found, -1)

@@ -72,7 +72,7 @@ FITS = [
     (
         {"start": TransientMAP([0.0, 1.0], [1, 2], [1.0, 1.0], np.zeros((2, 2)))},
         pk.InputError,
-        "start cannot make these runs",
+        "start gives these runs a likelihood of zero",
     ),
     ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; expected one of"),
     (

@@ -44,7 +44,7 @@ def test_the_truth_fits_and_another_process_does_not():
 
 def test_gaps_that_cannot_be():
     model = TransientMAP([1.0], [2], [1.0], [[0.5]])
-    with pytest.raises(pk.InputError, match=r"values\[0\] is 0.0, a gap that the process cannot make"):
+    with pytest.raises(pk.InputError, match=r"values\[0\] is 0.0, a gap of density zero"):
         goodness_of_fit(model, Runs([0.0, 1.0], [2]), space="serial")
 
 
