@@ -48,7 +48,7 @@ def compare_sides(options, space):
     if hasattr(case, "command"):
         return case.command(options, space, facts)
     if options.only or options.record:
-        raise InputError("--only, --record: say `compare kernels`.")
+        raise InputError("--only and --record need `compare kernels`.")
     duels = case.duels(space, options.n, options.quick)
     outcomes, interrupted = [], False
     try:
@@ -83,7 +83,7 @@ def _tell_duel(outcome):
 
 def _compare_against(options, space):
     if options.rounds:
-        raise InputError("--rounds is for peers; say --minutes N with --against.")
+        raise InputError("--rounds is for peers; use --minutes N with --against.")
     other = revision.find(options.against, options.case)
     facts, this, minutes = machine.facts(space), revision.current(), options.minutes or MINUTES
     warn_if_busy(facts)

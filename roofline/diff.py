@@ -201,8 +201,8 @@ def changes(before, after, across=False):
             told = [f"space: {', '.join(here)} and {', '.join(there)}"]
         if told:
             raise InputError(
-                f"the reports are of different machines ({'; '.join(told)}). Say --across to compare them all"
-                " the same."
+                f"the reports are of different machines ({'; '.join(told)}). Pass --across to compare them"
+                " anyway."
             )
     old, new = _rows(parts_of(before)), _rows(parts_of(after))
     found = []

@@ -70,7 +70,7 @@ def report(made: Profile, source: str = "launches") -> Shown:
         The profile has no launches.
     """
     if not made.events:
-        raise InputError("report: the profile heard no launch; launch kernels inside its with-block")
+        raise InputError("report: the profile recorded no launch; launch kernels inside its with-block")
     parts = {}
 
     def part(space):

@@ -37,8 +37,8 @@ class Past:
         a = self.owner()
         if a is None:
             raise InputError(
-                "its arrays are gone, so it cannot be counted any more: keep them, or count launches as they"
-                " come, by roofline.profile(counted=True)"
+                "its arrays were freed, so it cannot be counted: keep them, or count launches as they"
+                " run, by roofline.profile(counted=True)"
             )
         if self.rebuild:
             return self.rebuild(a)

@@ -18,15 +18,15 @@ def high_water():
     found, begin = types.SimpleNamespace(bytes=None), None
     with contextlib.suppress(OSError):
         (PROCESS / "clear_refs").write_text("5")  # Linux: resets the peak
-        begin = _held("VmRSS")
+        begin = _status_bytes("VmRSS")
     try:
         yield found
     finally:
         if begin is not None:
-            found.bytes = max(0, (_held("VmHWM") or begin) - begin)
+            found.bytes = max(0, (_status_bytes("VmHWM") or begin) - begin)
 
 
-def _held(name):
+def _status_bytes(name):
     """Return an entry of the process's status in bytes, or None."""
     with contextlib.suppress(OSError):
         found = re.search(rf"{name}:\s+(\d+) kB", (PROCESS / "status").read_text())

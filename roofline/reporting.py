@@ -62,10 +62,10 @@ class Result:
             "seconds": self.seconds.as_dict(),
             "work": vars(self.work),
             "value": finite(self.value),
-            "roof": self._held() if self.roof else None,
+            "roof": self._roof_dict() if self.roof else None,
         }
 
-    def _held(self):
+    def _roof_dict(self):
         found = self.roof.as_dict() | {"verdict": verdict(self), "advice": advice(self)}
         for kernel, why in zip(found["kernels"], self.reasons, strict=True):
             kernel["reason"] = why

@@ -74,7 +74,7 @@ def _check(options, program):
         )
     if options.trace and not program:
         raise InputError(
-            "--trace writes the time line of a program: name one. Of a method roofline.profile() has one."
+            "--trace writes the time line of a program: name one. For a method use roofline.profile()."
         )
     if program:
         script.check(options.script)

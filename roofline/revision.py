@@ -53,8 +53,8 @@ def find(name, case=None, asked_as="--against") -> Revision:
     submodules = [path for _, kind, _, path in listed if kind == "commit"]
     if submodules:
         raise InputError(
-            f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git does not hand "
-            "over with its own. Name a revision without submodules."
+            f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git archive "
+            "omits. Name a revision without submodules."
         )
     return Revision(name, commit)
 
@@ -85,7 +85,7 @@ def unpacked(revision):
 
 def _check_checkout(asked_as):
     if shutil.which("git") is None:
-        raise InputError(f"{asked_as}: there is no git on the path, which has the other revision.")
+        raise InputError(f"{asked_as}: git is not on the path; it reads the other revision.")
     found = _git("rev-parse", "--show-toplevel")
     if found.returncode or Path(found.stdout.strip()).resolve() != HERE.resolve():
         why = (

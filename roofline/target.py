@@ -94,7 +94,7 @@ def _check(target, kernel, policy, args):
     wanted = names[len(policy.begin) if isinstance(policy, pk.MDRangePolicy) else 1 :]
     if policy is None or len(args) != len(wanted):
         raise InputError(
-            f"{target}: {len(args)} arguments behind the policy; expected {len(wanted)}. "
+            f"{target}: {len(args)} arguments after the policy; expected {len(wanted)}. "
             f"Write: [NAME=VALUES ...] POLICY {' '.join(map(str.upper, wanted))}"
         )
 
@@ -122,7 +122,7 @@ def _policy_in(policy, space):
     """Return the policy in a space; raise InputError if it is no policy."""
     if not isinstance(policy, (pk.RangePolicy, pk.MDRangePolicy, pk.TeamPolicy)):
         raise InputError(
-            f"policy: {policy!r:.60} is none; a number of indices, or pk.RangePolicy, pk.MDRangePolicy,"
+            f"policy is {policy!r:.60}; expected a number of indices, pk.RangePolicy, pk.MDRangePolicy or"
             " pk.TeamPolicy"
         )
     return dataclasses.replace(policy, space=space)

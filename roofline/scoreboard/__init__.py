@@ -207,7 +207,7 @@ def run(
         Sittings of every row; several for a record.
     on_row : callable of Row
         Called with each row after it was timed.
-    sit : callable (space, names, rounds, seconds, heard), optional
+    sit : callable (space, names, rounds, seconds, on_result), optional
         Times one sitting: `sitting_of` by default; tests pass another function.
     clock : callable
     """
@@ -220,12 +220,12 @@ def run(
                 continue
             by_name = {row.headline.name: row for row in group}
 
-            def heard(told, by_name=by_name):
+            def add_result(told, by_name=by_name):
                 by_name[told["name"]].add(told)
                 on_row(by_name[told["name"]])
 
             rounds = 2 * max(len(row.sittings[0]) for row in group) if turn >= passes else None
-            sit(space, list(by_name), rounds, left, heard)
+            sit(space, list(by_name), rounds, left, add_result)
         turn += 1
         timed = [row for row in wanted if len(row.sittings) == turn and not row.problem]
         wanted = timed if turn < passes else [row for row in timed if row.may_change(passes > 1)]
@@ -247,7 +247,7 @@ def _cost(row):
 
 
 def sitting_of(
-    space: str, names: list[str], rounds: int | None, seconds: float, heard: Callable[[dict], None]
+    space: str, names: list[str], rounds: int | None, seconds: float, on_result: Callable[[dict], None]
 ) -> None:
     """Time headlines of one group in a new process.
 
@@ -257,7 +257,7 @@ def sitting_of(
         As in `portable.roofline.scoreboard.timing_process.serve`.
     seconds : float
         The process and its children are ended after this time.
-    heard : callable of dict
+    on_result : callable of dict
         Called with the result of each headline; if the process dies, the missing headlines are problems.
     """
     asked = json.dumps({"space": space, "names": names, "rounds": rounds})
@@ -274,7 +274,7 @@ def sitting_of(
         for line in worker.process.stdout:
             told = json.loads(line)
             left.remove(told["name"])
-            heard(told)
+            on_result(told)
         words = worker.last_words()
     finally:
         timer.cancel()
@@ -282,4 +282,4 @@ def sitting_of(
         worker.close()
     if not late.is_set():
         for name in left:
-            heard({"name": name, "seconds": 0.0, "problem": f"its {words}"})
+            on_result({"name": name, "seconds": 0.0, "problem": f"its {words}"})

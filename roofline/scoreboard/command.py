@@ -60,9 +60,7 @@ def run_scoreboard(options: Any, space: str) -> int:
 def _chosen(only, space):
     """Return the headlines of a space whose names contain one of the strings `only`."""
     if space == "checked":
-        raise InputError(
-            "--space: 'checked' is an interpreter, which is compared with nothing. Name another."
-        )
+        raise InputError("--space: 'checked' is an interpreter, which is not timed. Name another.")
     names, known = [name.strip() for name in (only or "").split(",")], headlines.headlines_of(space)
     found = [h for h in known if any(name.lower() in h.name.lower() for name in names)]
     if not found:

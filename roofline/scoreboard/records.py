@@ -42,7 +42,7 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver does not tell the name of this GPU, neither in /proc nor by"
+            "--space: the driver reports no name of this GPU, neither in /proc nor by"
             " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
@@ -76,7 +76,7 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA or document["schema_version"] != SCHEMA_VERSION:
-            raise InputError(f"'{path}' has another layout than this version reads. Restore it by git.")
+            raise InputError(f"'{path}' has another layout than this version expects. Restore it by git.")
         own = document["machine"]["kind"]
         for row in document["headlines"]:
             _check(row)

@@ -78,9 +78,7 @@ def rows():
     """
     reason = pk.unavailable_because("cuda")
     if reason:
-        raise SpaceUnavailableError(
-            f"counters: hardware counters are read on a GPU, and there is none: {reason}"
-        )
+        raise SpaceUnavailableError(f"counters: hardware counters need a GPU, and there is none: {reason}")
     seen = parse(_ncu([sys.executable, "-m", workload.__name__]))
     planned = list(workload.launches("cuda"))
     if len(seen) != len(planned):

@@ -215,7 +215,7 @@ def one_by_one(space, n, function, random):
     found = launches(space, n, *((kernel, x) for kernel in kernels))
     told = pk.explain(*found[1])
     if not told.facts["code"].startswith("packs"):
-        raise InputError(f"space: '{told.space}' has no packs; this pair has a kernel that does without.")
+        raise InputError(f"space: '{told.space}' has no packs, which this pair compares.")
     return found
 
 

@@ -384,7 +384,7 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, told):
         patch.setattr(revision, "HERE", tmp_path)
         refused("is not the top of a git checkout", "not a git repository")
         patch.setattr(revision.shutil, "which", lambda name: None)
-        refused("no git on the path")
+        refused("git is not on the path")
 
 
 @pytest.mark.parametrize(

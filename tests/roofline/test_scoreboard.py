@@ -402,7 +402,7 @@ def test_the_kind_of_a_machine():
     assert records.kind(facts_of()) == "A processor, 2 cores"
     assert records.kind(facts_of(cores=1)) == "A processor, 1 core"
     assert records.kind(facts_of(space="cuda", device="NVIDIA H200")) == "NVIDIA H200"
-    with pytest.raises(InputError, match="does not tell the name"):
+    with pytest.raises(InputError, match="reports no name"):
         records.kind(facts_of(space="cuda"))
 
 

@@ -92,7 +92,7 @@ def test_a_notebook_shows_a_profile_as_a_page():
 def test_a_profile_without_launches_is_refused():
     with roofline.profile() as p:
         pass
-    with pytest.raises(InputError, match="heard no launch"):
+    with pytest.raises(InputError, match="recorded no launch"):
         roofline.report(p)
 
 

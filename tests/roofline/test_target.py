@@ -80,7 +80,7 @@ def test_a_policy_is_an_expression(report):
     [
         ("nothing", [], "has no kernel 'nothing'; it has: axpy, dot, rows."),
         ("axpy", [], "Write: [NAME=VALUES ...] POLICY A X Y"),
-        ("axpy", ["10", "2.0"], "1 arguments behind the policy; expected 3"),
+        ("axpy", ["10", "2.0"], "1 arguments after the policy; expected 3"),
         (
             "axpy",
             ["10", "2.0", "np.one(10)", "1"],
