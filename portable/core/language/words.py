@@ -193,7 +193,7 @@ radians: Unary = text("radians", np.radians, "x degrees as radians", (0.63, 0.66
 remainder: Binary = text(
     "remainder",
     _remainder,
-    "what is left of x beside the next multiple of y, as math.remainder",
+    "x minus the nearest multiple of y, as math.remainder",
     (0.5, 0.5),
     also=(math.remainder,),
 )
@@ -217,7 +217,7 @@ ndtr: Unary = text(
 lgamma: Unary = text(
     "lgamma",
     lambda x: math.inf if x <= 0 and x % 1 == 0 else _gamma(x, math.lgamma),
-    "the logarithm of the size of gamma(x)",
+    "the logarithm of abs(gamma(x))",
     (1.49, 1.49),
 )
 
@@ -239,10 +239,10 @@ def exp_nonpositive(x: Number) -> float:
     return exp(x)
 
 
-@word("math", "exp2", 1, True, line="`exp2` so, for x < 1024 (128 in float32)")
+@word("math", "exp2", 1, True, line="`exp2` to 2 ulp, for x < 1024 (128 in float32)")
 def fast_exp2(x: Number) -> float:
-    """2^x as `fast_exp` is exp, for x < 1024 (128 in float32): with log2(e) in the constants of x, the least
-    work there is."""
+    """Return 2^x to 2 ulp, for x < 1024 (128 in float32), with fewer operations than any other word for powers;
+    see `fast_exp`."""
     return exp2(x)
 
 
@@ -266,7 +266,7 @@ rint: Unary = llvm("rint", np.rint, "the nearest whole number, half to even, as 
 floor: Unary = llvm("floor", np.floor, "the whole number below, as a float")
 ceil: Unary = llvm("ceil", np.ceil, "the whole number above, as a float")
 trunc: Unary = llvm("trunc", np.trunc, "the whole number towards zero, as a float")
-copysign: Binary = llvm("copysign", np.copysign, "the size of a with the sign of b", (), (math.copysign,))
+copysign: Binary = llvm("copysign", np.copysign, "abs(a) with the sign of b", (), (math.copysign,))
 
 # ---- types
 float32, float64 = cast(np.float32, "as a float32"), cast(np.float64, "as a float64")
@@ -274,24 +274,24 @@ int32, int64 = cast(np.int32, "as an int32"), cast(np.int64, "as an int64")
 uint32, uint64 = cast(np.uint32, "as a uint32"), cast(np.uint64, "as a uint64")
 complex64 = cast(np.complex64, "as a complex number of two float32", "complex", "float32")
 complex128 = cast(np.complex128, "as a complex number of two float64", "complex", "float64")
-python("cast", "bool", of=(bool, np.bool_), line="false for zeros alone")
+python("cast", "bool", of=(bool, np.bool_), line="false only for zeros")
 python("cast", "float", of=(float,), line="as a weak float")
 python("complex", of=(complex,), line="a complex number of its two parts, or of one")
-python("conjugate", of=(np.conjugate,), line="the complex number with the other sign of its imaginary part")
-python("whole", "trunc", of=(int, math.trunc), line="an integer, cut off")
+python("conjugate", of=(np.conjugate,), line="the complex conjugate")
+python("whole", "trunc", of=(int, math.trunc), line="the integer towards zero")
 
 # ---- Python's own
-python("looks", "print", of=(print,), line="of numbers and texts, in the checked space only")
+python("looks", "print", of=(print,), line="of numbers and strings, in the checked space only")
 python(
     "looks",
     "breakpoint",
     of=(breakpoint,),
     line="the debugger's prompt at one index, in the checked space only",
 )
-python("whole", "rint", of=(round,), line="the next integer, half to even")
+python("whole", "rint", of=(round,), line="the nearest integer, half to even")
 python("whole", "floor", of=(math.floor,), line="the integer below")
 python("whole", "ceil", of=(math.ceil,), line="the integer above")
-python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the size, of a complex number too")
+python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the absolute value, also of a complex number")
 python("extreme", "<", False, of=(min,), line="Python's: the first, unless a later one is smaller")
 python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
 python("total", "sum", of=(sum, np.sum), line="of the elements of a view or a slice, in their order")
@@ -368,20 +368,20 @@ def maximum(a: Any, b: Any) -> Any:
 
 @word("inline", also=(np.clip,))
 def clip(x: Any, low: Any, high: Any) -> Any:
-    """`x` held between two bounds."""
+    """`x` limited to two bounds."""
     return minimum(maximum(x, low), high)
 
 
 @word("lanes", "any")
 def any(condition: Any) -> bool:  # noqa: A001  (the word of NumPy and of every SIMD language)
-    """Return True if the condition holds in any lane that moves together with this one; one index alone:
+    """Return True if the condition holds in any lane that runs together with this one; for a single index:
     itself."""
     return bool(condition)
 
 
 @word("lanes", "all")
 def all(condition: Any) -> bool:  # noqa: A001
-    """Return True if the condition holds in every lane that moves together with this one; one index alone:
+    """Return True if the condition holds in every lane that runs together with this one; for a single index:
     itself."""
     return bool(condition)
 
