@@ -25,7 +25,7 @@ def page(text, known):
         lines.append(
             f"* {kind}: `{one['space']}` at {one['commit']}, {one['date']}, others on {busy:g} cores"
         )
-    lines += ["", f"| kernel | float | {' | '.join([*known, 'all machines'])} |", "|---" * (3 + len(known)) + "|"]
+    lines += ["", f"| kernel | float | {' | '.join([*known, 'overall'])} |", "|---" * (3 + len(known)) + "|"]
     for key, mean in kernels.portability(ratios).items():
         cells = [times(found[key]) if key in found else "" for found in ratios]
         lines.append(f"| {' | '.join([*key, *cells, times(mean)])} |")
