@@ -263,8 +263,8 @@ def check_surrogates(columns, method, period, block, name, names=None):
         where = f"{name}[{t}]" if columns.shape[1] == 1 else f"{name}[{t}, {c}]"
         where += f" ({names[c]})" if names and columns.shape[1] > 1 else ""
         raise InputError(
-            f"{where} is NaN; expected complete series for {method} surrogates. surrogate='block' keeps gaps, "
-            "and is the default of tests for such series"
+            f"{where} is NaN; expected complete series for {method} surrogates. surrogate='block' keeps "
+            "gaps, and is the default of tests for such series"
         )
     if method == "seasonal":
         if period is None:

@@ -313,7 +313,7 @@ def _harmonic(n, method):
 
 
 def adjust(p_values: npt.ArrayLike, method: Adjustment = "bh") -> Array:
-    """Adjust p-values for their number: to reject those of at most q has a false discovery rate of q.
+    """Adjust p-values for multiple testing: rejecting those of at most q has a false discovery rate of q.
 
     Parameters
     ----------

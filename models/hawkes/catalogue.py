@@ -436,7 +436,7 @@ def read_catalogue(
     times = hours[order] - hours[order[0]]
     if horizon is not None and horizon < times[-1]:
         raise InputError(
-            f"end is {times[-1] - horizon:g} hours before the last event; expected the time when the record ended"
+            f"end is {times[-1] - horizon:g} hours before the last event; expected the end of the record"
         )
     warn_of_rows(locations[order], times)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)

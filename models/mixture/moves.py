@@ -321,7 +321,7 @@ class _State:
         return self.joining(one, other)
 
     def joining(self, one, other):
-        """Return `merge_gains` for pairs of groups, one of each list. A list holds the results of `joint_moments` for
+        """Return `merge_gains` for pairs of groups, one of each list. A list has `joint_moments` of
         its groups, stacked."""
         (*own, energy), (*more, energies) = one, other
         gains = self.energies(*joined(self._kind, own, more)) + self._none - energy - energies

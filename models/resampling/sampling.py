@@ -302,9 +302,9 @@ class Nans:
 class Loop:
     """A sampler's steps, in parts that are kept; `stop` is the interruption that ended them, or None.
 
-    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `finished`, `step_record()`,
-    `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy, nans and
-    `piece`, the number of steps between two updates of progress and checkpoints.
+    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `step_record()`,
+    `finished`, `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy,
+    nans and `piece`, the number of steps between two updates of progress and checkpoints.
     """
 
     def __init__(self, sampler, n_draws, n_warmup):

@@ -240,8 +240,8 @@ def check_interrupt(name, more=0.0):
             compiling.reported = name
             with contextlib.suppress(AttributeError, OSError, ValueError):  # no stderr, or a closed one
                 sys.stderr.write(
-                    f"portable: kernel '{name}' takes long to compile; Ctrl-C stops it at its next step, and a"
-                    " second one ends the process\n"
+                    f"portable: kernel '{name}' takes long to compile; Ctrl-C stops it at its next step,"
+                    " and a second one ends the process\n"
                 )
         if heard:
             _once_more()

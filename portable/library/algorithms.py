@@ -265,7 +265,7 @@ def _take_given(team, descending, begin, n_here, keys, own):
 
 @function
 def _take_keys(team, descending, turn, begin, n_here, given, keys, own):
-    """The same in any round."""
+    """Load a member's keys of a tile as `_take_given` does, in any round."""
     n_each = own.shape[0]
     if turn == 0:
         _take_given(team, descending, begin, n_here, given, own)

@@ -95,7 +95,7 @@ def row_length_and_tiles(r, tile, offsets, rows):
 
 @kernel
 def row_length_and_begin(r, offsets, begins):
-    """The same, and a mark at the row's first value."""
+    """Return a row's length, after its offsets were checked, and mark its first value in `begins`."""
     begin, end = int64(offsets[r]), int64(offsets[r + 1])
     if 0 <= begin and begin < min(end, begins.shape[0]):
         begins[begin] = True
@@ -110,8 +110,8 @@ def row_numbers(i, offsets, rows):
 # ---- rows that are long on average
 @function
 def _check_rows(team, most, n_values, offsets, looks):
-    """The worst that a team finds of its share of the rows. One that falls is WRONG, and a first or last one
-    that is not where the values begin or end."""
+    """Store the worst verdict on a team's share of the rows: WRONG if a row ends before it begins, or if the
+    first or last offset is not the first or last place of the values; else LONG or SHORT."""
     n_rows, worst = offsets.shape[0] - 1, SHORT
     share = (n_rows + looks.shape[0] - 1) // looks.shape[0]
     low = team.league_rank * share

@@ -159,7 +159,7 @@ class Launch:
             )
         if not all(r.commutes for r in found) and (several or kind != "range"):
             raise InputError(
-                f"{self.where}: reducer does not commute; expected one reducer and a RangePolicy or an integer"
+                f"{self.where}: reducer does not commute; expected one, and a RangePolicy or an integer"
             )
         return found, several
 

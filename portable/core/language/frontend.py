@@ -103,7 +103,7 @@ def check_function(fn, kind):
     a phrase for messages."""
     if not inspect.isfunction(fn):
         raise LanguageError(
-            f"@{kind}: expected a plain Python function written with def, got {fn!r} of type {type(fn).__name__}"
+            f"@{kind}: expected a plain Python function made by def, got {fn!r} of type {type(fn).__name__}"
         )
     place = f"{kind} '{fn.__name__}' ({fn.__code__.co_filename}:{fn.__code__.co_firstlineno})"
     if fn.__name__ == "<lambda>":

@@ -241,7 +241,7 @@ def exp_nonpositive(x: Number) -> float:
 
 @word("math", "exp2", 1, True, line="`exp2` to 2 ulp, for x < 1024 (128 in float32)")
 def fast_exp2(x: Number) -> float:
-    """Return 2^x to 2 ulp, for x < 1024 (128 in float32), with fewer operations than any other word for powers;
+    """Return 2^x to 2 ulp, for x < 1024 (128 in float32), with fewer operations than the other powers need;
     see `fast_exp`."""
     return exp2(x)
 

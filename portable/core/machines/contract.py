@@ -220,7 +220,7 @@ class Launches(Protocol):
         """
 
     def fence(self, space: Space):
-        """Everything queued before has finished."""
+        """Return when all work queued before has finished."""
 
     def stamp(self, space: Space):
         """Return a mark of the time when everything queued before has finished:
@@ -234,7 +234,7 @@ class Launches(Protocol):
         return {}, [], ""
 
     def listing(self, space: Space, kernel, policy, policy_kind: str, specs: tuple, reducers: tuple) -> str:
-        """The machine code."""
+        """Return the machine code as text."""
         raise SpaceError(f"'{space}' has no machine code to list")
 
     def counted(

@@ -54,7 +54,8 @@ def rolled(branch):
 
 
 class Unwatched(CpuTarget):
-    """For code that counts: it cannot be ended, and runs in the caller's state."""
+    """The CPU's part of lowering for code that counts: it ignores Ctrl-C, and keeps the caller's state of
+    arithmetic."""
 
     poll_flag = guard = staticmethod(lambda *args: None)
     strip = 0
@@ -144,7 +145,7 @@ class CpuTeam(Members):
         return here
 
     def _rest(self, here, loop, lo, hi, aligned):
-        """The members lo..hi of a last pack."""
+        """Emit the members lo..hi of the last pack."""
         b = here.b
         rest, after = b.blocks("rest", "after")
         b.cbranch(b.icmp_signed("<", lo, hi), rest, after)

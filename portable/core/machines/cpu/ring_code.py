@@ -76,7 +76,7 @@ def ring_came(block, piece):
 
 
 def ring_first(block, begin, end, worker):
-    """The thread that copies waits for the first piece while others wake: they find a launch under way."""
+    """Wait for the first piece on the thread that copies, while the other threads wake up."""
     if not worker:
         ring_came(block, 0)
 
@@ -150,7 +150,7 @@ def ring_up(ring, target, source, n):
 
 
 def ring_reach(block, begin, end, worker):
-    """The same for a mark."""
+    """Wait until a mark is reached, as the code that the pool runs."""
     if not worker:
         wait, event = pair(block)
         call(wait, event)

@@ -82,7 +82,7 @@ def ends(block, worker):
 
 
 def begins(block):
-    """Note that a launch begins: an earlier launch at this address that was interrupted is another one."""
+    """Reset the mark of an interrupted launch if an earlier launch had the same address."""
     if read(_ended()) == block:
         write(_ended(), 0)
 

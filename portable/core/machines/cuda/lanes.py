@@ -153,14 +153,15 @@ def _least(x):
 
 
 class TeamTarget(CudaTarget):
-    """CUDA's part for teams. Registers decide how many of them share a multiprocessor: facts of a launch, by
-    which loads move ahead of loops and divisions have a second way, would take these."""
+    """CUDA's part of lowering for teams, without assumptions about a launch: these need registers, which
+    decide how many teams share a multiprocessor."""
 
     crowded = True
 
 
 class CrowdedTarget(CudaTarget):
-    """The same for kernels that request several teams per multiprocessor: loops are not unrolled."""
+    """CUDA's part of lowering for kernels that request several teams per multiprocessor: loops are not
+    unrolled."""
 
     crowded, unrolled = True, staticmethod(lambda blocks: "")
 
