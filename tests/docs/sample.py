@@ -27,7 +27,11 @@ def main():
     parser.add_argument("--seed", type=int)
     options = parser.parse_args()
     found = [(path, part) for path, text in texts() for part in re.split(r"(?<=[.:?])\s+|\n\n", text)]
-    whole = [(path, " ".join(part.split())) for path, part in found if len(part.split()) >= 5]
+    whole = [
+        (path, " ".join(part.split()))
+        for path, part in found
+        if len(part.split()) >= 5 and part[-1] in ".:?)"
+    ]
     for path, sentence in random.Random(options.seed).sample(whole, options.n):
         print(f"{path.relative_to(ROOT)}: {sentence}\n")
 
