@@ -328,8 +328,8 @@ COMMANDS = {
 }
 FORWARD, CAUSAL, PAIRS = ("embed", "simplex", "smap"), ("ccm", "lagged"), ("test", "crossmap")
 _MANY = {"nargs": "+"}
-_LIBRARY = "map from these columns together; may be repeated, with as many (default: from each series)"
-_DIMS = "whose best dimension is taken (default: library; kEDM's paper: target)"
+_LIBRARY = "map from these columns together; may be repeated with equal numbers (default: from each series)"
+_DIMS = "series with the used dimension (default: library; kEDM's paper: target)"
 _ROWS = "a row for each pair: library, target, rho, p, q (needs pandas)"
 _SIZES = {"type": int, "required": True, "dest": "library_sizes"}
 _LAGS = {"nargs": 2, "type": int, "default": (-8, 8)}
@@ -342,7 +342,7 @@ OPTIONS = (
     ("--target", FORWARD, "NAME", "series to predict (default: the first column)", {}),
     ("--target", CAUSAL, "NAME", "series to predict", {"required": True}),
     ("--library", PAIRS, "NAME", _LIBRARY, _MANY | {"action": "append"}),
-    ("-E", PAIRS, "N", "dimension for all pairs (default: as --dims says)", {"type": int}),
+    ("-E", PAIRS, "N", "dimension for all pairs (default: see --dims)", {"type": int}),
     ("--dims", PAIRS, None, _DIMS, {"choices": OF, "default": "library"}),
     ("--sizes", ("ccm",), "N", "library sizes", _MANY | _SIZES),
     ("--level", ("ccm",), None, "of intervals: 0.95 for 95 %%", {"type": float, "default": 0.95}),

@@ -81,7 +81,7 @@ def own_options(
     tau_t : float
         Temporal scale of the paper's background, hours (336, chosen for Washington).
     sample_tau : bool
-        Also estimate these two; an event is then not part of its own background.
+        Also estimate tau_x and tau_t; an event is then excluded from its own background.
     out : path
         Folder of the results.
     figures : str
@@ -128,7 +128,7 @@ def add_events(one):
 
 def add_sampling(one):
     """Add the options of the samplers."""
-    draws = {"default": None, "help": "of each chain (10,000; of the no-U-turn sampler 1,000)"}
+    draws = {"default": None, "help": "draws per chain (10,000; no-U-turn sampler: 1,000)"}
     warmup = "steps before these, not kept (1,000; of the no-U-turn sampler 300)"
     changes = {"n_draws": draws, "n_warmup": {"default": None, "help": warmup}}
     command.add(one, sample_posterior, "n_chains", **changes)
@@ -192,7 +192,7 @@ def add_calibrate(one):
     one.add_argument("--background", choices=BACKGROUNDS, help=words)
     command.add(one, own_options, "noise", "mutual", "quick")
     command.add(one, calibrate_noise, "n_events", "n_simulations", "n_triggered")
-    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="of --background")
+    one.add_argument("--clusters", choices=(*CLUSTERS, "both"), default="both", help="with --background")
     sets = {"default": None, "help": "simulated data sets (default: 200; --noise: 1,000; --quick: 20)"}
     command.add(one, calibrate, "space", "jobs", "seed", n_sets=sets)
     command.progress(one)

@@ -361,7 +361,7 @@ class TemporalLikelihood:
 
     @functools.cached_property
     def mutual(self) -> MutualLikelihood:
-        """The same events as a `MutualLikelihood` of one type, which supports several decays and another
+        """`MutualLikelihood` of these events as one type, which supports several decays and another
         beginning of observation."""
         times, horizon = self.origin_h + self._t.to_numpy(), self.origin_h + self.horizon_h
         types = np.zeros(self.n_events, np.int64)

@@ -26,9 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser():
     made, commands = command.parser("resampling", "Resampling measured on this machine, and samplers tested.")
-    kept = {
-        "help": "keeps what was found: the same command goes on from there (default: checkpoint in --out)"
-    }
+    kept = {"help": "stores finished parts; the same command resumes them (default: checkpoint in --out)"}
     methods = {"action": "append", "choices": METHODS, "metavar": None}
     one = _command(commands, experiment, "largest", "runs", "out", "quick", checkpoint=kept, space=_SPACES)
     add_cluster(one)

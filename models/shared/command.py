@@ -35,11 +35,11 @@ from .user_warnings import warn
 _NUMBERS = int, float
 # These mean the same in every command.
 _EVERYWHERE = {
-    "space": {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
-    "seed": {"help": "of the random numbers"},
+    "space": {"metavar": "NAME", "help": "where to compute (default: a GPU, else threads)"},
+    "seed": {"help": "seed of random numbers"},
     "dtype": {"help": "precision of the computation"},
     "level": {"help": "of intervals: 0.95 for 95 %%"},
-    "checkpoint": {"metavar": "FOLDER", "help": "keeps what was found: the same command goes on from there"},
+    "checkpoint": {"metavar": "FOLDER", "help": "stores finished parts; the same command resumes them"},
 }
 _TOLD = UserWarning, RuntimeWarning
 

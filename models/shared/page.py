@@ -257,7 +257,7 @@ def main(study: type[Study], argv: Sequence[str] | None = None) -> NoReturn:
     command.add(made, study, *own)
     words = "real data, of papers that have any (default: PORTABLE_DATA); else they are simulated"
     for flag, how in {
-        "--space": {"metavar": "NAME", "help": "execution space (default: the layer's own choice)"},
+        "--space": {"metavar": "NAME", "help": "where to compute (default: a GPU, else threads)"},
         "--data": {"metavar": "FOLDER", "help": words},
         "--out": {"metavar": "FILE.html", "default": f"{name}.html", "help": "the page (%(default)s)"},
         "--only": {

@@ -38,14 +38,14 @@ def _parser():
     which = fitting.add_mutually_exclusive_group(required=True)
     which.add_argument("--orders", type=_orders, metavar="1,1,2", help="orders of the branches")
     which.add_argument("--total", type=int, metavar="N", help="choose orders that add up to N")
-    command.add(fitting, select_orders, criterion={"help": "what orders are chosen by"})
-    command.add(fitting, select_orders, max_branches={"help": "of --total: branches, at most"})
+    command.add(fitting, select_orders, criterion={"help": "criterion for the orders"})
+    command.add(fitting, select_orders, max_branches={"help": "most branches, for --total"})
     command.progress(fitting)
     command.add(fitting, fit, "max_iter", "tol", "dtype", "seed", "memory_mb", n_starts={"default": N_STARTS})
     fitting.add_argument(
         "--renewal", action="store_true", help="compare with the best renewal process of as many stages"
     )
-    fitting.add_argument("--errors", action="store_true", help="standard errors too")
+    fitting.add_argument("--errors", action="store_true", help="compute standard errors")
     command.add(fitting, fit, "checkpoint")
     fitting.add_argument("--out", metavar="MODEL.json", help="write the model")
     fitting.add_argument("--plot", metavar="FILE", help="draw fitted against empirical")

@@ -238,7 +238,7 @@ def read(
     timeout : float, optional
         With `time`: a longer gap ends a run.
     end : float or date, optional
-        With `time`: when the record ended, a number or a date; runs that go on then are censored.
+        With `time`: when the record ended, a number or a date; runs still open then are censored.
     censored : str, optional
         Column that is true where a run's last gap is still open.
     resolution : float, optional
@@ -246,9 +246,9 @@ def read(
     upper : str, optional
         Column of upper limits of gaps, of which `gap` has the lower.
     date_order : {"year first", "month first", "day first"}, optional
-        Of dates in text that may be read in two ways.
+        Order of ambiguous dates in text.
     alone : bool
-        Gaps have no order in time: each is a run of its own.
+        Gaps have no order in time: each is a separate run.
 
     Returns
     -------

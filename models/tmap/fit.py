@@ -100,7 +100,7 @@ def fit(
     dtype : {"float64", "float32"}
         Dtype of the recursion over gaps. Sums over gaps and the model itself are in float64 either way.
     memory_mb : float, optional
-        MiB of the space that gaps may take; what is more is streamed. A gap takes 16 bytes in float64 and 8
+        MiB of the space that gaps may take; more gaps are streamed. A gap takes 16 bytes in float64 and 8
         in float32. Streamed data stay in the host's memory, and each EM step copies them to the space part by
         part.
     checkpoint : path, optional

@@ -96,7 +96,7 @@ def fit(
     dtype : {"float64", "float32"}
     space : str or Space, optional
     checkpoint : path, optional
-        A folder from which the same call goes on.
+        A folder from which the same call continues.
     client : distributed.Client or "local", optional
         As in `DirichletMixture.fit`.
 

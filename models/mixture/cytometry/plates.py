@@ -42,7 +42,7 @@ def tally(
     probabilities : bool, default False
         Whether these labels have the probabilities of every population.
     checkpoint : path, optional
-        A folder that keeps what was found in each file: the same call goes on from there. A file that has
+        A folder of the results of each file, from which the same call continues. A file that has
         changed is read again; more files may be added.
     progress : bool, default False
         Show a bar of files on standard error.
