@@ -54,7 +54,7 @@ class Paper(page.Study):
         Exponent of two of what a cell should cost in particles (`Design.most`), in place of the size's; cells
         that cost sixteen times as much with four vectors are left out.
     checkpoint : path, optional
-        Keeps each weight set of each cell: the same command goes on from there.
+        Stores each weight set of each cell; the same command resumes them.
     beside : sequence of path
         Each a study.json of another machine (`python -m portable.models.resampling experiment`), for Figure
         6 of both.

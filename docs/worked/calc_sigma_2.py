@@ -1,4 +1,4 @@
-"""The same in one launch: an index for each entry of each component and each slice of the points.
+"""Sums in one launch: an index for each entry of each component and each slice of the points.
 
     python -m portable.roofline report docs/worked/calc_sigma_2.py [space] [points] [components]
 

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CLAUSES = re.compile(r"(What|Whether|Of|Where|Who|Whose|Those|As|Which|How|Why)\b")
+CLAUSES = re.compile(r"(What|Whether|Of|Where|Who|Whose|Those|As|Which|How|Why|The\ssame)\b")
 NOUNS = re.compile(r"(The|A|An|One|Each|All|Its)\b")
 NAMED = {"property", "cached_property", "kernel", "fixture"}  # may begin with a noun
-PEOPLE = re.compile(r"\b(nobody|whoever|somebody|anybody)\b", re.I)
+PEOPLE = re.compile(
+    r"\b(whoever|(no|some|any)body|goes\son|(is|are)\s(wanted|told|heard|asked)|what\swas\s(found|seen))\b",
+    re.I,
+)
 
 
 @functools.cache
