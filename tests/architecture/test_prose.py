@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CLAUSES = re.compile(r"(What|Whether|Of|Where|Who|Whose|Those|As|Which|How|Why|The\ssame)\b")
+CLAUSES = re.compile(r"(What|Whether|Of|Where|Who|Whose|Those|As|Which|How|Why|The.same)\b")
 NOUNS = re.compile(r"(The|A|An|One|Each|All|Its)\b")
 NAMED = {"property", "cached_property", "kernel", "fixture"}  # may begin with a noun
 PEOPLE = re.compile(
