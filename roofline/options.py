@@ -54,7 +54,7 @@ measured | --out | FILE | the page (default: docs/measured.md)
 report show diff | --svg | FILE | also write the plots alone, for papers
 report show diff | --pdf | FILE | the same as PDF (by svglib)
 report | --trace | FILE | also write a time line of the launches, for ui.perfetto.dev
-ceilings | --fresh | flag | measure anew, whatever was kept
+ceilings | --fresh | flag | measure again, ignoring stored ceilings
 compare | case | case | what is timed: %(choices)s
 compare | --n | count | size (default: the case's own)
 compare | --rounds | count | samples a side (default: 7, or 3 of slow ones)

@@ -68,9 +68,9 @@ def fit(
     n_populations : int, optional
         Merge by entropy until so many are left.
     least_cells : int, default 20
-        Cells of a population; those of fewer are counted to others. See `merge`.
+        Fewest cells of a population; smaller ones are merged into others. See `merge`.
     least_share : float, default 0
-        Share of the cells of a population; those of less are counted to others.
+        Smallest share of the cells of a population; smaller ones are merged into others.
     cells_per_sample : int, optional
         Fit at most so many cells of each sample, drawn at random, so that large samples do not outweigh small
         ones.
