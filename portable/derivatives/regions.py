@@ -143,8 +143,8 @@ class Run:
         self.keys = [key for key in region.keys if key in env]
 
     def put(self, frame):
-        """Emit the region, by `frame(self)`. Numbers that depend on a lost number are lost, too, which is known only
-        afterwards: iterations that need such numbers are then emitted again.
+        """Emit the region, by `frame(self)`. Numbers that depend on a lost number are lost, too, as is known
+        only afterwards: iterations that need such numbers are then emitted again.
         """
         r, env, begin = self.region.r, self.env, marks(self.region.r.build)
         self.gone, self.also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
