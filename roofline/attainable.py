@@ -26,7 +26,6 @@ from portable.roofline.counts import mean
 
 LOW = 0.6  # of the attainable rate: for lower rates a report gives reasons
 ABOVE = 1.1  # of the attainable rate: more than the variation between repeats of a ceiling
-TOO_FAST = "above its roof: a ceiling was measured too low, or work was counted that the compiler removed"
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def bound(counts, ceilings):
             f"other launches touch {scaled(counts.since, 'B')} in between: its data come from {level}"
         )
     ran = counts.executed_totals
-    executed = ran if counts.ptx is None else None  # of the CPU's code only
+    executed = ran if not counts.on_device else None  # of the CPU's code only
     arithmetic, special = _arithmetic(counts, ran, ceilings, notes)
     wants = {
         "arithmetic": arithmetic,
@@ -273,7 +272,7 @@ class Kernel:
         totals, alike = self.counts.executed_totals, self.counts.alike
         text = {"loaded": self.counts.loaded, "stored": self.counts.stored}
         asked = totals or text
-        if self.counts.ptx is not None:  # executed loads and stores include those of scratch
+        if self.counts.on_device:  # executed loads and stores include those of scratch
             asked = {way: min(n, asked[way]) for way, n in text.items()}
         once = max(asked["loaded"] - alike + alike // WARP, asked["loaded"] // WARP)
         return once + asked["stored"] + self.counts.scratch
@@ -328,8 +327,6 @@ class Analysis:
     launches : list of (label, Counts, Bound, seconds)
         Each launch of one call; its share of the time was measured with the profile.
     notes : list of str
-    host : str
-        The functions in which the host spends most time while no kernel runs, in words.
     ceilings : Ceilings or None
         The ceilings from which the bounds were computed.
     copies : float
@@ -341,7 +338,6 @@ class Analysis:
     seconds: float
     launches: list
     notes: list
-    host: str = ""
     ceilings: object = None
     copies: float = 0.0
     memory: int | None = None
@@ -363,10 +359,7 @@ class Analysis:
         launches = [
             (label, counts, bound(counts, ceilings), seconds) for label, counts, _, seconds in self.launches
         ]
-        notes = [note for note in self.notes if note != TOO_FAST]
-        found = replace(self, launches=launches, notes=notes, ceilings=ceilings)
-        _note_roof(found)
-        return found
+        return replace(self, launches=launches, ceilings=ceilings)
 
     @property
     def outside(self):
@@ -484,9 +477,7 @@ def analyse_launch(label, counts, seconds, ceilings):
     """Return one launch compared with its roof; `seconds` is its measured time."""
     found = bound(counts, ceilings)
     notes = [*counts.notes, *found.notes]
-    analysis = Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
-    _note_roof(analysis)
-    return analysis
+    return Analysis(seconds, [(label, counts, found, seconds)], notes, ceilings=ceilings)
 
 
 def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
@@ -530,7 +521,6 @@ def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
             launches.append((label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)
-    analysis = Analysis(seconds, launches, notes, ceilings=roof, copies=copies)
     inside = sum(s for *_, s in launches)
     if inside < 0.5 * seconds:
         notes.append(
@@ -538,10 +528,4 @@ def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
         )
     if profile.short():
         notes.append(f"too short to time one by one: {', '.join(profile.short())}")
-    _note_roof(analysis)
-    return analysis
-
-
-def _note_roof(analysis):
-    if analysis.share > ABOVE:
-        analysis.notes.append(TOO_FAST)
+    return Analysis(seconds, launches, notes, ceilings=roof, copies=copies)

@@ -117,7 +117,7 @@ def candidates(kernel, ceilings, took):
         alone = min(compiled.seconds_of_block(counts, ceilings), took)
         ideal = math.hypot((1.0 - idle) * (took - alone), moving(counts, ceilings))
         found.append(Cause("divergence", took, text, ideal=ideal, alone=alone))
-    if counts.executed and counts.ptx is None and ceilings.clock:
+    if counts.executed and not counts.on_device and ceilings.clock:
         found += _of_gathers(kernel, ceilings, took)
     found += compiled.of_code(kernel, ceilings, took)
     found += _of_memory(kernel, ceilings, took)
@@ -270,7 +270,7 @@ def _busy_arithmetic(kernel, ceilings):
     the arithmetic."""
     counts = kernel.counts
     few = kernel.bound.special < HALF * kernel.bound.wants["arithmetic"]
-    if few or counts.executed is None or counts.ptx is not None:
+    if few or counts.executed is None or counts.on_device:
         return 1.0
     ran = _special(counts, ceilings)
     wanted = sum(ceilings.seconds(n, " ".join(name)) for name, n in counts.special.items())
@@ -343,7 +343,7 @@ def _waiting(kernel, ceilings, took):
     """Return the cause "waiting", if no other one explains the time; without it, only the instructions take
     time."""
     counts, started = kernel.counts, 0.0
-    if counts.executed and counts.ptx is None and ceilings.clock:
+    if counts.executed and not counts.on_device and ceilings.clock:
         started = _instructions(counts) / (PER_CYCLE * ceilings.clock * _threads(ceilings))
         integer = counts.executed_totals["integer"] / ceilings.rate("integer int64")
         started = max(started, integer, compiled.vectors(counts, ceilings))
@@ -360,7 +360,7 @@ def _waits(kernel, ceilings, took):
     """Return the evidence that the rest is waiting, and that fewer threads wait than have room."""
     counts = kernel.counts
     few = "".join(f"; {cause.text}" for cause in _of_parallelism(kernel, ceilings, took))
-    if counts.executed and counts.ptx is None and ceilings.clock:
+    if counts.executed and not counts.on_device and ceilings.clock:
         rate = _instructions(counts) / (took * ceilings.clock * _threads(ceilings))
         return f"it starts {rate:.2g} instructions a cycle, of about {PER_CYCLE}{few}"
     met = collections.Counter()

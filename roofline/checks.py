@@ -6,7 +6,7 @@ from portable.roofline.units import scaled, spread
 
 # checks of a result without which its share of the roof is unreliable
 OWN = "below its roof", "long enough", "steady"
-SIZE = "full size"
+SIZE, QUIET = "full size", ("quiet machine", "quiet ceilings")
 STEADY = 0.25  # of the median: a wider interval between quartiles is due to other work of the machine
 DRIFT = 0.05  # of a core's clock, between the measurements of the ceilings and of the report
 BUSY = 0.3  # cores taken by other processes above which a report warns; an idle system needs less
@@ -33,14 +33,7 @@ def of_result(result):
         _check("steady", apart <= STEADY and not single, once if single else quartiles),
     ]
     declared = [note for note in roof.notes if note.startswith("declared ")]
-    found += [_check("declared cost", False, note) for note in declared]
-    if roof.level not in ("DRAM", "HBM"):
-        text = (
-            f"repeats find the {scaled(max(k.counts.compulsory for k in roof.kernels), 'B')} of its largest"
-            f" launch in {roof.level}; a first call does not"
-        )
-        found.append(_check("working set", True, text))
-    return found
+    return found + [_check("declared cost", False, note) for note in declared]
 
 
 def of_part(machine, ceilings, clock, quick=False):
@@ -58,10 +51,10 @@ def of_part(machine, ceilings, clock, quick=False):
     found = (
         [_check(SIZE, False, "--quick: inputs were tiny, and ceilings measured for moments")] if quick else []
     )
-    whens = [("quiet machine", machine, "the run began")]
+    whens = [(machine, "the run began")]
     if ceilings:
-        whens.append(("quiet ceilings", ceilings.machine, f"the ceilings were measured, {ceilings.date}"))
-    for name, facts, when in whens:
+        whens.append((ceilings.machine, f"the ceilings were measured, {ceilings.date}"))
+    for name, (facts, when) in zip(QUIET, whens):
         if (busy := facts["busy_cores"]) is not None:
             text = f"other work kept {busy:g} of {facts['cores']} cores busy when {when}"
             found.append(_check(name, busy <= BUSY, text))
@@ -74,13 +67,12 @@ def of_part(machine, ceilings, clock, quick=False):
     return found
 
 
-def caveats(machine, ceilings, checks=()):
+def caveats(ceilings, checks):
     """Return the warnings that precede all figures: that the machine was busy, that its ceilings are
     implausible, or that inputs were tiny.
 
     Parameters
     ----------
-    machine : dict, see `portable.roofline.machine.facts`
     ceilings : Ceilings or None
     checks : list of dict, see `of_part`
 
@@ -88,16 +80,14 @@ def caveats(machine, ceilings, checks=()):
     -------
     list of str, sentences
     """
-    found = [f"No share of the roof is to be trusted: {c['text']}." for c in checks if c["check"] == SIZE]
-    whens = {"": machine}
-    if ceilings:
-        whens[" when the ceilings were measured"] = ceilings.machine
-    for what, facts in whens.items():
-        if (busy := facts["busy_cores"] or 0.0) > BUSY:
-            found.append(
-                f"The machine was not quiet{what}: other work kept {busy:g} of {machine['cores']} cores busy."
-                " Times, shares of the roof and reasons are about that work, too."
-            )
+    failed = {check["check"]: check["text"] for check in checks if not check["passed"]}
+    found = [f"No share of the roof is to be trusted: {failed[SIZE]}."] if SIZE in failed else []
+    found += [
+        f"The machine was not quiet: {failed[name]}. Times, shares of the roof and reasons are about that work,"
+        " too."
+        for name in QUIET
+        if name in failed
+    ]
     if ceilings and ceilings.doubts:
         doubts = "; ".join(ceilings.doubts)
         found.append(f"The ceilings are in doubt, and with them every share of the roof: {doubts}.")

@@ -86,8 +86,7 @@ def judged(rounds, threshold):
 def _table(rows, paths, threshold):
     cells = []
     for row in rows:
-        sides = (Samples(tuple(row["seconds"][side]["values"])) for side in ("old", "new"))
-        times = map(in_words, sides)
+        times = (in_words(Samples(tuple(side["values"]))) for side in row["seconds"].values())
         ratio = row["new_over_old"]
         ends = "" if ratio["lower"] is None else f" ({ratio['lower']:.3g} to {ratio['upper']:.3g})"
         cells.append((printable(row["name"]), *times, f"{ratio['median']:.3g}{ends}", row["verdict"]))

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import os
 import secrets
 from pathlib import Path
 
@@ -159,8 +158,8 @@ def read_counters(options):
 
 def predict_scaleout(options):
     with progress("one process") as show:
-        cores, measure = options.cores or os.cpu_count(), case_list.load("scaleout").tables
-        found = measure(options.quick, cores, options.faster, lambda text: show(description=text))
+        measure = case_list.load("scaleout").tables
+        found = measure(options.quick, lambda text: show(description=text))
     kept = write_json(options, 1, machine.facts("serial"), tables=as_dict(*found))
     show_tables(*found)
     return exit_code(False, kept)

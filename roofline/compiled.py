@@ -32,7 +32,7 @@ def _in_turn(kernel, ceilings):
     """Return seconds of the arithmetic of a GPU's thread, one operation after the other, in packs of 32
     threads; 0 for a CPU, and for teams, whose number of threads is not known."""
     counts, (extent, unit) = kernel.counts, extent_of(kernel)
-    if counts.ptx is None or not counts.executed or unit == "teams" or not ceilings.clock:
+    if not counts.on_device or not counts.executed or unit == "teams" or not ceilings.clock:
         return 0.0
     ran = sum(n for (_, name, _), n in counts.executed.items() if name in FLOPS)
     return IN_TURN * ran / (max(extent, 1) * ceilings.clock)
@@ -41,7 +41,7 @@ def _in_turn(kernel, ceilings):
 def started(counts, ceilings):
     """Return seconds in which a GPU starts all arithmetic of its code, integer operations, loads and stores,
     except the operations inside special functions and conversions."""
-    if counts.ptx is None or not counts.executed or not ceilings.clock:
+    if not counts.on_device or not counts.executed or not ceilings.clock:
         return 0.0
     ran = sum(n * lanes_and_type(of)[0] for (_, name, of), n in counts.executed.items() if name in STARTS)
     return ran / (STARTED * pk.concurrency(ceilings.space) * ceilings.clock)
@@ -114,7 +114,7 @@ def vectors(counts, ceilings):
     seconds = 0.0
     for (_, name, of), n in counts.executed.items():
         lanes, dtype, _ = lanes_and_type(of)
-        if (lanes > 1 or counts.ptx is not None) and dtype in ("float32", "float64") and name in FLOPS:
+        if (lanes > 1 or counts.on_device) and dtype in ("float32", "float64") and name in FLOPS:
             kind = "fma" if name in ("fma", "fmuladd") else "no fma"
             seconds += ceilings.seconds(n * lanes * FLOPS[name], f"{kind} {dtype}")
     return seconds

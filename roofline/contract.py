@@ -6,25 +6,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Work:
-    """Store the amount of work of one call, in the convention that the case states.
-
-    Parameters
-    ----------
-    pairs : float, optional
-        Pairs of the full double sum that the answer represents, whether they are visited or not.
-    flops : float, optional
-        Floating-point operations of the source, FMA = 2.
-    bytes : float, optional
-        Bytes of every input and output touched once.
-    """
-
-    pairs: float | None = None
-    flops: float | None = None
-    bytes: float | None = None
-
-
-@dataclass(frozen=True)
 class Run:
     """Store one method on one input, ready to be timed for the report.
 
@@ -38,7 +19,6 @@ class Run:
         The unit of `size`, in the plural.
     call : callable without arguments
         The timed call; returns the method's value, a number by which runs on one source can be compared.
-    work : Work
     sync : callable, optional
         Blocks until the work of `call` is done, if `call` returns before that.
     """
@@ -48,7 +28,6 @@ class Run:
     size: int
     unit: str
     call: Callable[[], float | None]
-    work: Work = Work()
     sync: Callable[[], None] | None = None
 
     def complete(self):

@@ -30,7 +30,7 @@ from portable.errors import InputError, LoweringError
 from portable.roofline.arguments import Data
 from portable.roofline.cost import disagreements
 from portable.roofline.counts import Counts
-from portable.roofline.operation_mix import ARITHMETIC, executed_totals, ptx_mix, spilled
+from portable.roofline.operation_mix import ARITHMETIC, executed_totals, spilled
 from portable.roofline.side import batch_seconds
 from portable.roofline.touched import (
     SIZES,
@@ -104,13 +104,11 @@ def count(
             data.restore()
         if executed and not on_device:
             instructions = pk.count(wanted, kernel, *args, reducer=reducer, scan=scan, build="executed")
-    ptx, apart, alike, occupancy, local, alone = None, 0, 0, "", 0, 0.0
-    if on_device:
-        ptx = ptx_mix(pk.listing(policy, kernel, *args, reducer=reducer, scan=scan))
-        if not reducer:
-            found = pk.explain(policy, kernel, *args)
-            apart, alike, occupancy = _explained(found, text, moves, wanted)
-            local = int(found.facts.get("spills and local arrays, bytes a thread", 0))
+    apart, alike, occupancy, local, alone = 0, 0, "", 0, 0.0
+    if on_device and not reducer:
+        found = pk.explain(policy, kernel, *args)
+        apart, alike, occupancy = _explained(found, text, moves, wanted)
+        local = int(found.facts.get("spills and local arrays, bytes a thread", 0))
     banks, spills = (0, 0), 0
     if executed and on_device and not reducer and _reaches_scratch(text):
         if not _as_many_members(kernel, wanted) or wanted.team_size == WARP:
@@ -131,7 +129,7 @@ def count(
         instructions,
         masked,
         compulsory(text, touched, names_of(kernel, wanted), args),
-        ptx,
+        on_device,
         notes,
         apart,
         occupancy,

@@ -48,8 +48,8 @@ class Counts:
     arrays : dict of str to (read, written), bytes
         Compulsory bytes of each argument: each touched element counts once. Arguments that share memory have
         one entry: "x, y".
-    ptx : dict of str to int, or None
-        Static instructions of the PTX by kind and type (cuda).
+    on_device : bool
+        True if the launch is one of a GPU.
     notes : list of str
         Caveats for the reader: data-dependent counts, declared costs that disagree, ...
     apart : int
@@ -91,7 +91,7 @@ class Counts:
     executed: dict[Any, int] | None
     masked: float
     arrays: dict[str, tuple[int, int]]
-    ptx: dict[str, Any] | None = None
+    on_device: bool = False
     notes: list[str] = field(default_factory=list)
     apart: int = 0
     occupancy: str = ""
@@ -289,13 +289,13 @@ class Counts:
         flops, executed = self.flops, sum(self.executed_totals["flops"].values())
         sentences = [f"executed: {executed:,} flops; of the text: {flops:,}"]
         if self.masked > 0:  # also if no flop but an exp is masked
-            idle = "masked off, and computed all the same" if self.ptx is None else "idle beside their warp's"
+            idle = "idle beside their warp's" if self.on_device else "masked off, and computed all the same"
             sentences.append(f"{self.masked:.2%} of the lanes were {idle}")
         if executed < flops:
             sentences.append("what is the same for all lanes, or for all trips of a loop, is computed once")
-        if executed > flops and self.ptx is None:
+        if executed > flops and not self.on_device:
             sentences += self._more()
-        if executed > flops and self.ptx is not None:
+        if executed > flops and self.on_device:
             sentences.append(
                 "partial sums of threads, warps and blocks are combined, by every thread of them"
             )
@@ -321,7 +321,7 @@ class Counts:
     def as_dict(self) -> dict[str, Any]:
         """Return the counts as a JSON object."""
         return {
-            **picked(self, "kernel place policy integer comparisons ptx notes"),
+            **picked(self, "kernel place policy integer comparisons notes"),
             "provenance": "counted",
             "flops": self.flops_by_dtype,
             "special": _joined(self.special),

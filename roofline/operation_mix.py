@@ -1,8 +1,6 @@
-"""Count compiled code by kinds of operations: executed instructions of LLVM, and static instructions of
-PTX."""
+"""Count compiled code by kinds of operations: executed instructions of LLVM, and spills in machine code."""
 
 import collections
-import functools
 import re
 
 _LLVM = {"double": ("float64", 8), "float": ("float32", 4), "i1": ("bool", 1), "ptr": ("pointer", 8)} | {
@@ -18,29 +16,6 @@ _INTEGER = {
 }
 _LOADS, _STORES = {"load", "masked.load", "masked.gather"}, {"store", "masked.store", "masked.scatter"}
 STARTS = {*FLOPS, "sqrt", *_INTEGER, *_LOADS, *_STORES}  # each is one or several instructions of a GPU
-_PTX_TYPES = {"f64": "float64", "f32": "float32"} | {f"{k}{n}": f"int{n}" for k in "sub" for n in (32, 64)}
-_PTX_KINDS = {  # by the first part of a PTX instruction's name
-    name: kind
-    for kind, names in {
-        "fma": "fma mad",
-        "add": "add sub",
-        "div": "div rcp",
-        "sqrt": "sqrt rsqrt",
-        "load": "ld",
-        "store": "st",
-        "atomic": "atom red",
-        "compare": "setp",
-        "convert": "cvt",
-        "select": "selp",
-        "logic": "and or xor not",
-        "shift": "shl shr",
-        "branch": "bra",
-        "barrier": "bar",
-        "shuffle": "shfl",
-        **{name: name for name in "mul ex2 lg2 sin cos tanh rem neg abs min max call".split()},
-    }.items()
-    for name in names.split()
-}
 
 
 def lanes_and_type(text):
@@ -63,11 +38,10 @@ def executed_totals(executed):
     Returns
     -------
     dict
-        "flops", "vector_flops" (those of vector instructions) and "inside_flops" (of special functions
-        without branches) by dtype, "special" by name, "integer", "loaded" and "stored" bytes (masked lanes
-        included), "atomics".
+        "flops" and "inside_flops" (of special functions without branches) by dtype, "special" by name,
+        "integer", "loaded" and "stored" bytes (masked lanes included), "atomics".
     """
-    flops, vector, inside, special = (collections.Counter() for _ in range(4))
+    flops, inside, special = (collections.Counter() for _ in range(3))
     totals = collections.Counter(integer=0, loaded=0, stored=0, atomics=0)
     for (_, name, of), n in executed.items():
         lanes, dtype, size = lanes_and_type(of)
@@ -79,7 +53,6 @@ def executed_totals(executed):
             each = 1
         if each:
             flops[dtype] += each * lanes * n
-            vector[dtype] += each * lanes * n * (lanes > 1)
         elif name in ("special //", "special %"):  # each is one flop of the source, as other operators
             flops[dtype] += lanes * n
         elif name.startswith("special "):
@@ -96,33 +69,10 @@ def executed_totals(executed):
             totals["atomics"] += n
     return {
         "flops": dict(flops),
-        "vector_flops": dict(vector),
         "inside_flops": {d: n for d, n in inside.items() if n},
         "special": dict(special),
         **totals,
     }
-
-
-@functools.lru_cache(256)
-def ptx_mix(ptx):
-    """Return the static instructions of a PTX text, by kind and type: {"fma float64": 12, "load global": 3,
-    ...}; moves are left out."""
-    found = collections.Counter()
-    for line in ptx.splitlines():
-        instruction = re.match(r"\s+(?:@!?%p\d+ )?([a-z][\w.]*)", line)
-        if not instruction:
-            continue
-        name, *parts = instruction[1].split(".")
-        kind = _PTX_KINDS.get(name)
-        if kind in ("load", "store", "atomic"):
-            kind += " " + next((p for p in parts if p in ("global", "shared", "local", "param")), "generic")
-        elif kind in ("branch", "barrier", "shuffle", "call"):
-            pass
-        elif kind:
-            kind += " " + next((_PTX_TYPES[p] for p in reversed(parts) if p in _PTX_TYPES), "other")
-        if kind:
-            found[kind] += 1
-    return dict(found)
 
 
 _OF_LLVM = {

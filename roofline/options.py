@@ -71,9 +71,6 @@ scoreboard compare | --only | TEXT,... | headlines or kernels whose names contai
 scoreboard compare | --record | flag | put what was seen on record
 scoreboard compare measured | --records | FOLDER | of records, or one's file (default: docs/records)
 scoreboard compare | --commit | HASH | of what is recorded, outside git
-scaleout | --cores | count | of this machine that workers share (default: all)
-scaleout | --faster=100 | number | how many times a core here a place of the prediction is (default: \
-%(default)s, an assumption)
 scaleout | --quick | flag | tiny inputs, two workers at most: shows that everything runs
 ceilings compare scoreboard validate versus | --space | NAME | execution space (default: the layer's choice)
 report ceilings compare scoreboard counters validate versus | --json | FILE | also write the numbers as JSON

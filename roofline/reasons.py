@@ -56,11 +56,9 @@ def reason(analysis, ceilings, samples=None):
         left -= analysis.outside
     for kernel in sorted(analysis.kernels, key=lambda k: k.attainable - k.seconds)[:MOST]:
         gap = kernel.seconds - kernel.attainable
-        if left > 0.0 and gap > LEAST * lost:
+        if not found or left > 0.0 and gap > LEAST * lost:
             found.append((gap, _named(kernel, analysis), _of_kernel(kernel, ceilings)))
             left -= gap
-    if not found:
-        found = [(lost, "", [_spread(analysis, lost)])]
     found.sort(key=lambda item: -item[0])
     text = " ".join(f"{_sentence(subject + '; '.join(texts))}." for subject, texts in _joined(found))
     helps = [HELP[cause.name] for _, _, causes in found for cause in causes if cause.name in HELP]
@@ -100,8 +98,7 @@ def _outside(analysis, ceilings):
         text = f"{begin} kernels: {launches}, one by one, cost the host {scaled(n * each, 's')}"
         gain = analysis.seconds / sum(len(k.times) * _in_a_graph(k, ceilings) for k in analysis.kernels)
         return Cause("calls", analysis.outside, text, "measured", gain=gain)
-    host = f"; the host is busiest in {analysis.host}" if analysis.host else ""
-    text = f"{begin} {launches}, in Python, copies and waiting{host}"
+    text = f"{begin} {launches}, in Python, copies and waiting"
     inside = max(analysis.seconds - analysis.outside, n * each)  # launches in sequence
     gain = analysis.seconds / inside if inside > 0.0 else None
     return Cause("outside", analysis.outside, text, "measured", gain=gain)
@@ -115,19 +112,6 @@ def _in_a_graph(kernel, ceilings):
     work = max((s for name, s in kernel.bound.wants.items() if name != "launch"), default=0.0)
     alone = pk.concurrency(ceilings.space) * work
     return ceilings.rate("launch") + (alone if alone < (ceilings.rate("launch call") or 0.0) else work)
-
-
-def _spread(analysis, lost):
-    """Return the places of most of a call's loss, if it is distributed over many places."""
-    parts = [
-        (analysis.outside, "outside of kernels"),
-        *((k.seconds - k.attainable, f"in {k.label}") for k in analysis.kernels),
-    ]
-    most = sorted((part for part in parts if part[0] > 0.0), reverse=True)[: MOST + 1]
-    text = "what it loses is spread over many kernels: " + ", ".join(
-        f"{seconds / lost:.0%} {where}" for seconds, where in most
-    )
-    return Cause("several", lost, text, "measured")
 
 
 def reasons_of(analysis, ceilings, samples):

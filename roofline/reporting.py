@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from portable.roofline import checks, measuring, timing
 from portable.roofline.attainable import ABOVE, Analysis, analyse
 from portable.roofline.ceiling import Ceilings
-from portable.roofline.contract import Run, Work
+from portable.roofline.contract import Run
 from portable.roofline.counting import in_words
-from portable.roofline.host import busiest
 from portable.roofline.memory import high_water
 from portable.roofline.profiling import profile
-from portable.roofline.reasons import OUTSIDE, reasons_of
+from portable.roofline.reasons import reasons_of
 from portable.roofline.timing import Samples
 from portable.roofline.units import finite, one_line, picked, scaled
 from portable.roofline.verdicts import advice, verdict
@@ -44,23 +43,16 @@ class Result:
     unit: str
     space: str
     seconds: Samples
-    work: Work
     value: float | None
     roof: Analysis | None = None
     reason: dict | None = None
     reasons: list = field(default_factory=list)
 
-    @property
-    def pairs_per_second(self):
-        """The median rate, or None for work that is not measured in pairs."""
-        return None if self.work.pairs is None else self.work.pairs / self.seconds.median
-
     def as_dict(self):
         """Return the result as a JSON object."""
         return {
-            **picked(self, "case method source size unit space pairs_per_second"),
+            **picked(self, "case method source size unit space"),
             "seconds": self.seconds.as_dict(),
-            "work": vars(self.work),
             "value": finite(self.value),
             "roof": self._roof_dict() if self.roof else None,
         }
@@ -152,7 +144,7 @@ def collect(
                 on_row(f"{done + 1} of {len(runs)}, {run.method}: {report.failures[-1].message}")
                 continue
             about = case, run.method, run.source, run.size, run.unit, report.space
-            report.results.append(Result(*about, seconds, run.work, value, roof, *why))
+            report.results.append(Result(*about, seconds, value, roof, *why))
             share = f", {roof.share:.0%} of its roof" if roof else ""
             told = f"{done + 1} of {len(runs)}, {run.method}: {scaled(seconds.median, 's')}{share}"
             on_row(f"{told}; looked at for {scaled(time.perf_counter() - begin, 's')}")
@@ -210,10 +202,7 @@ def _roof(report, run, seconds, ceilings, counts=None):
         report.ceilings = ceilings(report.space, special)
         return report.ceilings
 
-    found = analyse(made, seconds.median, roofs, executed=executed, counts=counts)
-    if found and found.outside > OUTSIDE * found.seconds and not report.quick:
-        found = replace(found, host=busiest(run.call))
-    return found
+    return analyse(made, seconds.median, roofs, executed=executed, counts=counts)
 
 
 def _counts_match(made, counts):

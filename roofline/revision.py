@@ -35,8 +35,7 @@ def find(name, case=None, asked_as="--against") -> Revision:
     Raises
     ------
     InputError
-        There is no git or no checkout, no such commit, or a commit that cannot be run: without the case, or
-        with submodules.
+        There is no git or no checkout, no such commit, or a commit without the case.
     """
     _check_checkout(asked_as)
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").stdout.strip()
@@ -45,16 +44,9 @@ def find(name, case=None, asked_as="--against") -> Revision:
             f"{asked_as}: '{name}' names no commit of '{HERE}'. Name a hash, a tag or a branch "
             "that is there (git fetch)."
         )
-    listed = [line.split(maxsplit=3) for line in _git("ls-tree", "-r", commit).stdout.splitlines()]
-    if case is not None and f"roofline/cases/{case}.py" not in (path for *_, path in listed):
+    if case is not None and _git("cat-file", "-e", f"{commit}:roofline/cases/{case}.py").returncode:
         raise InputError(
             f"{asked_as}: '{name}' has no case '{case}' (roofline/cases/{case}.py). Name a later revision."
-        )
-    submodules = [path for _, kind, _, path in listed if kind == "commit"]
-    if submodules:
-        raise InputError(
-            f"{asked_as}: '{name}' has the submodule '{submodules[0]}', whose files git archive "
-            "omits. Name a revision without submodules."
         )
     return Revision(name, commit)
 

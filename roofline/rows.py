@@ -202,7 +202,7 @@ class Part:
     @property
     def caveats(self):
         """Return the caveats that precede all figures."""
-        return caveats(self.machine, self.ceilings, self.content["checks"])
+        return caveats(self.ceilings, self.content["checks"])
 
 
 def parts_of(document):

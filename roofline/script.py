@@ -12,13 +12,12 @@ from pathlib import Path
 from portable.errors import InputError, printable
 from portable.roofline import timeline
 from portable.roofline.attainable import analyse_launch
-from portable.roofline.contract import Work
 from portable.roofline.counting import size_of, static_arguments
 from portable.roofline.counts import mean
 from portable.roofline.host import Lines
 from portable.roofline.launch_counts import SIZES, Counted, group_of, kind_of
 from portable.roofline.launch_arguments import spans
-from portable.roofline.profiling import SHORT, profile
+from portable.roofline.profiling import profile
 from portable.roofline.reasons import reasons_of
 from portable.roofline.reporting import Failure, Result
 from portable.roofline.timing import Samples, tick
@@ -200,13 +199,13 @@ def _tell_row(size, n_sizes, since, report, source, found, counts, ceilings):
             if n_sizes > 1:  # the mean without the first, which may include compilation
                 counted = dataclasses.replace(counted, policy=f"{size[0]:,} {size[1]}")
                 took = statistics.fmean(seconds.values[1:])
-            roof = _roof(report, launch, counted, took, seconds, notes, ceilings)
+            roof = _roof(report, launch, counted, took, notes, ceilings)
             why = reasons_of(roof, report.ceilings, seconds)
         except Exception as error:  # noqa: BLE001 - one kernel's failure must not affect the others
             report.failures.append(Failure("script", launch.label, one_line(error)))
             return
     about = "script", launch.label, source, *size, event.space
-    report.results.append(Result(*about, seconds, Work(), None, roof, *why))
+    report.results.append(Result(*about, seconds, None, roof, *why))
 
 
 def _timed(found):
@@ -248,12 +247,8 @@ def _run(part, path, arguments):
         sys.argv = kept
 
 
-def _roof(report, launch, counts, took, seconds, notes, ceilings):
+def _roof(report, launch, counts, took, notes, ceilings):
     report.ceilings = ceilings(str(launch.space), set(counts.special))
     roof = analyse_launch(launch.label, counts, took, report.ceilings)
     roof.notes.extend(notes)
-    if seconds.median < SHORT:
-        roof.notes.append("too short to time one by one: mostly the cost of a launch")
-    if len(seconds.values) == 1:
-        roof.notes.append("launched once: its time may hold the compilation, and has no spread")
     return roof

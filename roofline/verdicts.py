@@ -19,7 +19,6 @@ CAUSES = {  # found by `portable.roofline.reasons`: the name of each, and its me
         "many small launches",
         "pk.capture records launches and replays them together; pk.plan prepares one.",
     ),
-    "several": ("many kernels, a little each", "No single kernel is worth the work; fewer launches may be."),
     "waiting": (
         "waiting",
         (
@@ -63,8 +62,8 @@ CAUSES = {  # found by `portable.roofline.reasons`: the name of each, and its me
     "parallelism": ("too few indices", "More indices or teams in one launch would fill the machine."),
     "launch": ("the cost of a launch", "Larger launches, pk.plan or pk.capture."),
 }
-# The remedy that ends a reason; these two causes cannot be removed in the kernel's source.
-HELP = {name: help for name, (_, help) in CAUSES.items() if name not in ("neighbours", "several")}
+# The remedy that ends a reason; other work is no property of the source.
+HELP = {name: help for name, (_, help) in CAUSES.items() if name != "neighbours"}
 
 
 def titled(name):

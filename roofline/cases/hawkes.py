@@ -1,8 +1,4 @@
-"""The Hawkes log-likelihood: all pairs in float64 and in mixed precision, and by windows in time.
-
-Rates refer to n x n pairs for every method, so that methods can be compared on one input; bytes are those of
-the events, each read once.
-"""
+"""The Hawkes log-likelihood: all pairs in float64 and in mixed precision, and by windows in time."""
 
 import functools
 import gzip
@@ -13,7 +9,7 @@ import numpy as np
 from portable.models import hawkes
 from portable.errors import InputError
 from portable.roofline.cases import common
-from portable.roofline.contract import Contender, Duel, Run, Work
+from portable.roofline.contract import Contender, Duel, Run
 
 # Near the fit of Holbrook et al. to gunfire in Washington, D.C.: excitation over a minute and 70 m,
 # background over 14 days and 1.6 km.
@@ -51,7 +47,6 @@ def prepare(space, data, quick):
             len(times),
             "events",
             _evaluation(locations, times, PARAMS, space, options),
-            Work(pairs=len(times) ** 2, bytes=locations.nbytes + times.nbytes),
         )
         for source, locations, times in inputs
         for method, options in METHODS.items()

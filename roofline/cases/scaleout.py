@@ -16,6 +16,7 @@ on a core, measured in one process.
 import contextlib
 import functools
 import math
+import os
 import statistics
 import tempfile
 import time
@@ -40,6 +41,7 @@ from portable.roofline.grid import grid
 
 LIMIT = "2GiB"  # of a worker
 WORKERS = 1, 2, 4, 8, 16, 32  # numbers above 8 only on a machine with a core for each
+FASTER = 100  # assumed: times the speed of a core here, of a place of the prediction
 HALF = 0.5  # of the ideal throughput: below, a method has stopped scaling
 MODEL = methods.three_branches()
 
@@ -356,14 +358,15 @@ def large(step, seconds, factor):
     return replace(step, n_shards=shards, up=up), seconds * factor**step.power
 
 
-def tables(quick, cores, faster, say=lambda text: None):
+def tables(quick, say=lambda text: None):
     """Return the measured times next to those of (1), and its predictions; rich tables."""
+    cores = os.cpu_count()
     workers = WORKERS[:2] if quick else [n for n in WORKERS if n <= max(8, cores)]
     costs, rows, alone, found = measured(workers, quick, 3 if quick else 7, say)
     return [
         _request_seconds(costs, rows),
         _measured(costs, alone, found, cores),
-        _predicted(costs, alone, faster),
+        _predicted(costs, alone),
     ]
 
 
@@ -391,13 +394,13 @@ def _measured(costs, alone, found, cores):
     return grid(f"a step of each method, {cores} cores", columns, rows, caption)
 
 
-def _predicted(costs, alone, faster):
-    title = f"predicted: places each {faster:g} times a core here, asked as processes of one machine are"
+def _predicted(costs, alone):
+    title = f"predicted: places each {FASTER} times a core here, asked as processes of one machine are"
     caption = f"'{HALF:.0%} at': places from which on they do less than that of what as many could"
     columns, rows = f"method<|data|1 place ms|10|100|1,000|at 1,000 most is|{HALF:.0%} at", []
     for step, seconds in alone:
         for factor, name in ((1, step.title), (100, "")):
-            bigger, whole = large(step, seconds / faster, factor)
+            bigger, whole = large(step, seconds / FASTER, factor)
             times = [seconds_on_workers(bigger, whole, costs, n) for n in (1, 10, 100, 1000)]
             shown = [f"{1e3 * seconds:,.2f}" for seconds, _ in times]
             rows.append((name, f"x {factor}", *shown, times[-1][1], f"{stops_at(bigger, whole, costs):,}"))

@@ -1,6 +1,5 @@
 """Made-up results, for tests of their display."""
 
-from portable.roofline.contract import Work
 from portable.roofline.documents import document
 from portable.roofline.reporting import Failure, Report, Result
 from portable.roofline.timing import Samples
@@ -24,12 +23,8 @@ def machine(**changes):
     return facts | changes
 
 
-def result(
-    method="all pairs", seconds=(0.010, 0.011, 0.012), pairs=1e8, source="simulated", value=-12.5, size=10_000
-):
-    return Result(
-        "fake", method, source, size, "events", "threads", Samples(tuple(seconds)), Work(pairs=pairs), value
-    )
+def result(method="all pairs", seconds=(0.010, 0.011, 0.012), source="simulated", value=-12.5, size=10_000):
+    return Result("fake", method, source, size, "events", "threads", Samples(tuple(seconds)), value)
 
 
 def report(*results, failures=(), **changes):

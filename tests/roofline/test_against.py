@@ -371,13 +371,6 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, told):
 
     refused("'nowhere' names no commit of", rev="nowhere")
     refused("'before' has no case 'tmap'", case="tmap")
-    other = tmp_path / "other"
-    other.mkdir()
-    git(tmp_path, "init", "-q", "other")
-    git(other, "commit", "-qm", "empty", "--allow-empty")
-    git(project, "submodule", "add", "-q", str(other), "part")
-    git(project, "commit", "-qm", "with a submodule")
-    refused("'HEAD' has the submodule 'part'", rev="HEAD")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(revision, "HERE", project / "roofline")
         refused("is not the top of a git checkout")

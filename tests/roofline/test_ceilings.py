@@ -358,12 +358,7 @@ def test_what_no_machine_can_have_is_doubted(rates, low, words):
     found = made_up(**{name.replace("no_fma", "no fma"): rate for name, rate in rates.items()})
     ((names, sentence),) = physics.disorder(found)
     assert names == low and words in sentence and found.doubts == [sentence] == found.as_dict()["doubts"]
-    assert (
-        words
-        in checks.caveats(
-            {"busy_cores": 0.0, "cores": 2}, dataclasses.replace(found, machine={"busy_cores": 0.0})
-        )[0]
-    )
+    assert words in checks.caveats(found, [])[0]
 
 
 def test_a_gpu_has_other_units_for_float64():

@@ -15,7 +15,7 @@ from portable.roofline import files, machine, reporting
 from portable.roofline import case_list as cases
 from portable.roofline.attainable import LOW
 from portable.roofline.cases import scaling
-from portable.roofline.contract import Contender, Duel, Run, Work
+from portable.roofline.contract import Contender, Duel, Run
 from tests.roofline.schema import problems
 
 HEADER = "x_km,y_km,t_hours"
@@ -216,7 +216,7 @@ def raising(error):
 
 def pretend(monkeypatch, calls):
     """Make a report of made-up methods."""
-    runs = [Run(name, "made up", 10, "things", call, Work(pairs=100)) for name, call in calls.items()]
+    runs = [Run(name, "made up", 10, "things", call) for name, call in calls.items()]
     monkeypatch.setattr(cases, "load", lambda name: SimpleNamespace(prepare=lambda space, data, quick: runs))
 
 

@@ -101,7 +101,7 @@ def test_counting_changes_no_argument(space):
     counted = roofline.count(policy, kernel, 2.0, *views)
     assert_array_equal(views[1].to_numpy(), np.ones(10))
     assert counted.flops == 20 and counted.compulsory == 240
-    assert (counted.ptx is not None) == (counted.alone > 0.0) == space.startswith("cuda")
+    assert counted.on_device == (counted.alone > 0.0) == space.startswith("cuda")
 
 
 def test_shared_memory_stays_shared():

@@ -85,7 +85,7 @@ def test_the_worst_stands_first(tmp_path):
 
 def test_what_the_clock_did_not_tell_is_no_change(tmp_path):
     paths = [
-        saved(tmp_path, name, fakes.result(seconds=seconds, pairs=None))
+        saved(tmp_path, name, fakes.result(seconds=seconds))
         for name, seconds in (("a", STEADY), ("b", (0.0,) * 3))
     ]
     for before, after in (paths, paths[::-1]):

@@ -4,7 +4,7 @@ import numpy as np
 
 import portable as pk
 from portable.roofline import operation_mix
-from portable.roofline.operation_mix import executed_totals, lanes_and_type, ptx_mix
+from portable.roofline.operation_mix import executed_totals, lanes_and_type
 
 
 def test_lanes_of_types():
@@ -34,48 +34,12 @@ def test_each_lane_is_an_operation_and_an_fma_is_two():
     )
     assert found == {
         "flops": {"float64": 24 + 32 + 8, "float32": 5},
-        "vector_flops": {"float64": 64, "float32": 0},
         "inside_flops": {"float64": 48},
         "special": {"exp float64": 32, "sqrt float64": 1},
         "integer": 7,
         "loaded": 136,
         "stored": 64,
         "atomics": 6,
-    }
-
-
-def test_ptx_is_told_by_kind_and_type():
-    ptx = """
-.visible .entry entry(
-\t.reg .f64 %fd<4>;
-\tld.param.u64 %rd1, [entry_param_0];
-\t@%p1 bra $L1;
-\tld.global.nc.f64 %fd1, [%rd1];
-\tfma.rn.f64 %fd2, %fd1, %fd1, %fd1;
-\tadd.s64 %rd2, %rd1, 8;
-\tst.shared.v2.f32 [%rd2], {%f1, %f2};
-\tatom.global.add.u32 %r1, [%rd1], 1;
-\tex2.approx.ftz.f32 %f1, %f2;
-\tshl.b64 %rd3, %rd1, 3;
-\tand.b32 %r2, %r1, 31;
-\tneg.f64 %fd3, %fd1;
-\tmov.u32 %r3, %tid.x;
-\tbar.sync 0;
-\tret;
-"""
-    assert ptx_mix(ptx) == {
-        "load param": 1,
-        "branch": 1,
-        "load global": 1,
-        "fma float64": 1,
-        "add int64": 1,
-        "store shared": 1,
-        "atomic global": 1,
-        "ex2 float32": 1,
-        "barrier": 1,
-        "shift int64": 1,
-        "logic int32": 1,
-        "neg float64": 1,
     }
 
 

@@ -63,15 +63,6 @@ def test_time_outside_of_kernels(machine):
     assert name == "outside" and text.startswith("90% of the call passes outside of its 1 launch,")
 
 
-def test_where_the_host_is_busy(machine):
-    counts = shown.counted()["axpy"]
-    roof = Analysis(1e-3, [("k", counts, bound(counts, machine), 1e-5)], [], "reading 70%")
-    assert (
-        "in Python, copies and waiting; the host is busiest in reading 70%: up to 100 times as fast without."
-        in reason(roof, machine)["text"]
-    )
-
-
 def test_launches_one_by_one(machine):
     counts = shown.counted()["axpy"]
     least = bound(counts, machine)
@@ -111,14 +102,13 @@ def test_kernels_that_lose_are_named_with_their_part(machine):
 
 
 def test_a_loss_in_many_places(machine):
+    """Where no kernel loses a twentieth, the one that loses most is named, with its part."""
     counts = shown.counted()["axpy"]
     launches = [(f"k{n}", counts, bound(counts, machine), 4e-5) for n in range(25)]
     found = reason(Analysis(1e-3, launches, []), machine)
-    assert (
-        found["causes"][0]["name"] == "several"
-        and "spread over many kernels: " in found["text"]
-        and "in k" in found["text"]
-    )
+    assert [cause["name"] for cause in found["causes"]] == [
+        "waiting"
+    ] and "Kernel k0, 4% of the time" in found["text"]
 
 
 def test_atomics_that_meet(machine):
@@ -216,7 +206,7 @@ def test_there_is_always_a_reason(machine, name, slow):
 
 
 def test_neighbouring_threads_that_read_far_apart(machine):
-    counts = dataclasses.replace(shown.counted()["copy"], executed=None, ptx={}, apart=10**6)
+    counts = dataclasses.replace(shown.counted()["copy"], executed=None, on_device=True, apart=10**6)
     name, text = why(machine, counts, 32e6 / 64e9)
     assert (
         name == "overfetch"
@@ -229,7 +219,7 @@ def test_threads_that_wait_say_how_many_have_room(machine):
     counts = dataclasses.replace(
         shown.counted()["copy"],
         executed=None,
-        ptx={},
+        on_device=True,
         occupancy="200 registers a thread leave room for 12% of its threads",
     )
     assert "; 200 registers a thread leave room for 12% of its threads." in why(machine, counts, 1.0)[1]
@@ -282,7 +272,7 @@ def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
     """Each element needs a sector, at the rate of gathers: slower than its bytes at the bandwidth."""
     n = 100_000
     counts = gather_of(n, default_rng(0).permutation(500_000)[:n])
-    counts = dataclasses.replace(counts, executed=None, ptx={}, apart=n)
+    counts = dataclasses.replace(counts, executed=None, on_device=True, apart=n)
     name, text = why(with_gathers, counts, n / 1e7)
     assert name == "overfetch" and "brings 32 bytes from DRAM: up to " in text
 
@@ -315,7 +305,7 @@ def test_what_a_whole_warp_reads_is_asked_for_once(machine):
         counts = roofline.count(64, summed_table, np.ones(500), np.zeros(64))
     _, alike = explained(counts, pk.RangePolicy(0, 64), table="uniform", out="contiguous")
     assert alike == 8 * 500 * 64
-    on_gpu = dataclasses.replace(counts, executed=None, ptx={}, alike=alike)
+    on_gpu = dataclasses.replace(counts, executed=None, on_device=True, alike=alike)
     asked = shown_kernel(machine, on_gpu, 1.0).near_bytes
     assert asked == alike // 32 + (counts.loaded - alike) + counts.stored
     code = dataclasses.replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out stays in a register
@@ -330,7 +320,7 @@ def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, mon
     gpu = dataclasses.replace(machine, space="cuda")
     with pk.use("serial"):
         counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1), executed=False)
-    counts = dataclasses.replace(counts, ptx={})
+    counts = dataclasses.replace(counts, on_device=True)
     kernel = shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds)
     found = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
     assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if named else [])
@@ -340,7 +330,7 @@ def on_a_gpu(machine, monkeypatch, counts, seconds, n=2112 * 128, **more):
     """Return a kernel of `n` indices on a made-up GPU of 132 multiprocessors, and its Ceilings."""
     monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
     gpu = replace(machine, space="cuda")
-    made = replace(counts, ptx={}, policy=f"{n:,} indices", **more)
+    made = replace(counts, on_device=True, policy=f"{n:,} indices", **more)
     return shown_kernel(gpu, made, seconds), gpu
 
 
@@ -380,7 +370,7 @@ def test_what_a_gpu_has_to_start_beside_conversions(with_conversions, monkeypatc
 def test_a_gpus_roof_has_no_flops_that_its_code_leaves_out(machine):
     counts = shown.counted()["axpy"]
     for n, share in ((shown.N // 4, 0.25), (2 * shown.N, 1.0)):
-        code = replace(counts, ptx={}, executed={("", "fma", "double"): n})
+        code = replace(counts, on_device=True, executed={("", "fma", "double"): n})
         assert bound(code, machine).wants["arithmetic"] == pytest.approx(share * counts.flops / 32e9)
 
 
@@ -556,7 +546,7 @@ def test_memory_of_a_gpus_threads(machine):
     """
     n, ran = 10**6, {("", "fma", "double"): 10**8}
     counts = dataclasses.replace(
-        shown.counted()["axpy"], executed=ran, ptx={}, local=512, policy=f"{n:,} indices"
+        shown.counted()["axpy"], executed=ran, on_device=True, local=512, policy=f"{n:,} indices"
     )
     least, most = 2 * 512 * n / 128e9, 2 * 8 * 2 * 10**8 / 128e9
     for slow, named in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):

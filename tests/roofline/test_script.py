@@ -64,7 +64,7 @@ def test_each_kind_of_launch_is_reported(report, capsys):
     )
     assert len(saxpy["seconds"]["values"]) == 3 and saxpy["roof"]["flops"] == 2000
     assert squares["method"] == "squares" and squares["roof"]["compulsory_bytes"] == 8000
-    assert any("launched once" in note for note in squares["roof"]["notes"])
+    assert any("timed once" in check["text"] for check in squares["roof"]["checks"])
 
 
 def test_options_behind_a_program_are_its_own(report, capsys):
