@@ -25,6 +25,7 @@ import portable as pk
 from ..shared.calibration import rank_truths, Ranks
 from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.posteriors import mixing_looked_at
+from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .fit import fit
@@ -34,7 +35,7 @@ from .mutual_fit import fit_mutual
 from .mutual_likelihood import MutualLikelihood
 from .sampler import sample_nuts, sample_posterior
 from .parameters import Background, Parameters
-from .priors import coordinate_name, is_reciprocal, log_normal
+from .priors import coordinate_name, is_reciprocal
 from .significance import several_tests
 from .simulate import simulate
 
@@ -136,7 +137,7 @@ def _data_set(seed, space):
     while True:
         values = {}
         for name in FREE:
-            v = PRIORS[coordinate_name(Parameters, name)].draw(random)
+            v = float(PRIORS[coordinate_name(Parameters, name)].draw(random, 1)[0])
             values[name] = 1.0 / v if is_reciprocal(Parameters, name) else v
         truth = Parameters(tau_x=1.0, tau_t=1.0, **values)
         # the mean cluster size is infinite; this happens about once in ten thousand draws of the prior

@@ -1,169 +1,23 @@
-"""Priors as coefficients, and the coordinates in which they are defined.
+"""Priors of a process, and the coordinates in which they are defined.
 
 Lengths and durations have their prior on the reciprocal, all other parameters on the parameter itself, as in
-the paper: on mu0, theta, omega, 1/h, 1/tau_x and 1/tau_t. A log-density is
-
-    c_0 log v + c_1 v + c_2 v^2 + c_3 (log v)^2 + constant    for low < v < high,
-
-which includes half-normal, gamma, log-normal and uniform densities, so that kernels require no branch.
+the paper: on mu0, theta, omega, 1/h, 1/tau_x and 1/tau_t. Densities are those of positive numbers among
+`portable.models.shared.priors` that have coefficients, which kernels and derivatives read.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.checks import check_kind, check_number
+from ..shared.checks import check_kind
+from ..shared.priors import Prior, half_normal, normal
 from . import triggering
-from .parameters import check_positive
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A prior density of one coordinate, up to a constant; constructed by the functions below.
-
-    Parameters
-    ----------
-    coefficients : tuple of 4 floats
-    low, high : float
-        Bounds of the interval with positive density.
-    text : str
-        A description in words.
-    """
-
-    coefficients: tuple[float, float, float, float]
-    low: float
-    high: float
-    text: str
-
-    def log_density(self, v: float) -> float:
-        """Return the logarithm of the density at v, up to a constant.
-
-        Parameters
-        ----------
-        v : float
-            Value of the coordinate.
-
-        Returns
-        -------
-        float
-            Minus infinity if the density is 0.
-        """
-        if not self.low < v < self.high:
-            return -math.inf
-        c, log_v = self.coefficients, math.log(v)
-        return c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
-
-    def draw(self, random: np.random.Generator) -> float:
-        """Draw a value, for calibration and starts, by inversion of the distribution function on a grid of
-        10,001 logarithms.
-
-        Parameters
-        ----------
-        random : numpy.random.Generator
-
-        Returns
-        -------
-        float
-        """
-        low, high = max(self.low, 1e-9), min(self.high, 1e9)
-        grid = np.linspace(math.log(low), math.log(high), 10_001)
-        log_density = np.array([self.log_density(math.exp(g)) + g for g in grid[1:-1]])
-        cumulative = np.cumsum(np.exp(log_density - log_density.max()))
-        return math.exp(np.interp(random.random() * cumulative[-1], cumulative, grid[1:-1]))
-
-
-def half_normal(sd: float) -> Prior:
-    """Return a half-normal prior: the positive half of a normal density with mean 0.
-
-    Parameters
-    ----------
-    sd : float, above 0
-        Standard deviation of the whole normal density, in the coordinate's unit.
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    DTypeError, FiniteError, InputError
-        A number is none, not finite, or out of range.
-    """
-    sd = check_positive(sd, "half_normal: sd")
-    return Prior((0.0, 0.0, -0.5 / sd**2, 0.0), 0.0, math.inf, f"half-normal, sd {sd:g}")
-
-
-def gamma(shape: float, rate: float) -> Prior:
-    """Return a gamma prior, with density proportional to v^(shape - 1) exp(-rate v).
-
-    Parameters
-    ----------
-    shape : float, above 0
-    rate : float, above 0, in the reciprocal of the coordinate's unit
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    DTypeError, FiniteError, InputError
-        A number is none, not finite, or out of range.
-    """
-    shape, rate = check_positive(shape, "gamma: shape"), check_positive(rate, "gamma: rate")
-    return Prior((shape - 1.0, -rate, 0.0, 0.0), 0.0, math.inf, f"gamma, shape {shape:g}, rate {rate:g}")
-
-
-def log_normal(median: float, sd: float) -> Prior:
-    """Return a log-normal prior, given its median and the standard deviation of the logarithm.
-
-    Parameters
-    ----------
-    median : float, above 0, in the coordinate's unit
-    sd : float, above 0
-        Standard deviation of the logarithm.
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    DTypeError, FiniteError, InputError
-        A number is none, not finite, or out of range.
-    """
-    median, sd = check_positive(median, "log_normal: median"), check_positive(sd, "log_normal: sd")
-    precision = 1.0 / sd**2
-    coefficients = (precision * math.log(median) - 1.0, 0.0, 0.0, -0.5 * precision)
-    return Prior(coefficients, 0.0, math.inf, f"log-normal, median {median:g}, sd {sd:g}")
-
-
-def uniform(low: float, high: float) -> Prior:
-    """Return a uniform prior between `low` and `high`.
-
-    Parameters
-    ----------
-    low : float, at least 0, in the coordinate's unit
-    high : float, above low
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    DTypeError, FiniteError, InputError
-        A number is none, not finite, or out of range.
-    """
-    low = check_number(low, "uniform: low", least=0.0)
-    high = check_number(high, "uniform: high", above=low)
-    return Prior((0.0, 0.0, 0.0, 0.0), low, high, f"uniform, {low:g} to {high:g}")
 
 
 def coordinate_name(params_type, name):
@@ -197,9 +51,7 @@ def default_priors(params_type):
 
 
 def _half_normal_above(low):
-    return Prior(
-        (0.0, low / 10.0**2, -0.5 / 10.0**2, 0.0), low, math.inf, f"half-normal above {low:g}, sd 10"
-    )
+    return replace(normal(low, 10.0), low=low, text=f"half-normal above {low:g}, sd 10")
 
 
 def check_priors(priors, params_type):
@@ -216,6 +68,10 @@ def check_priors(priors, params_type):
         if not isinstance(prior, Prior):
             raise DTypeError(
                 f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}"
+            )
+        if prior.low < 0.0 or prior.coefficients is None:
+            raise InputError(
+                f"priors['{name}'] is {prior.text}; expected half_normal, gamma, log_normal or uniform, from 0 on"
             )
     return found | priors
 
@@ -259,7 +115,11 @@ def log_prior(params, priors, free):
     """Return the sum of the log prior densities of the free parameters' coordinates."""
     value = 0.0
     for coordinate, v in (coordinate_of(params, name) for name in free):
-        value += priors[coordinate].log_density(v)
+        prior = priors[coordinate]
+        if not prior.low < v < prior.high:
+            return -math.inf
+        c, log_v = prior.coefficients, math.log(v)
+        value += c[0] * log_v + c[1] * v + c[2] * v * v + c[3] * log_v * log_v
     return value
 
 

@@ -1,205 +1,21 @@
 """Priors of parameters, by name, and the unbounded coordinates in which chains move, one for each parameter.
 
-The names are those of `portable.models.hawkes.priors`, plus normal and beta.
+The densities are those of `portable.models.shared.priors`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Array, Real
+from ..shared.annotations import Array
 from ..shared.checks import check_number
+from ..shared.priors import Prior, beta, gamma, half_normal, log_normal, normal, uniform
 
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """A prior density of one parameter; made by the functions below.
-
-    Parameters
-    ----------
-    log_density : callable
-        Log-density of an array of values between low and high, including its constant.
-    draw : callable
-        (random, size) -> array.
-    low, high : float
-        Bounds between which the density is positive.
-    text : str
-        Description.
-    """
-
-    log_density: Callable[..., Any] = field(repr=False)
-    draw: Callable[..., Any] = field(repr=False)
-    text: str
-    low: float = -math.inf
-    high: float = math.inf
-
-
-def _positive(value, name):
-    return check_number(value, name, above=0.0)
-
-
-def normal(mean: Real, sd: Real) -> Prior:
-    """Make a normal density.
-
-    Parameters
-    ----------
-    mean : float
-    sd : float, positive
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        A value is not a number, or sd is not positive.
-    """
-    mean, sd = check_number(mean, "normal: mean"), _positive(sd, "normal: sd")
-    return Prior(
-        lambda v: -0.5 * ((v - mean) / sd) ** 2 - math.log(sd * math.sqrt(2 * math.pi)),
-        lambda random, size: random.normal(mean, sd, size),
-        f"normal, mean {mean:g}, sd {sd:g}",
-    )
-
-
-def half_normal(sd: Real) -> Prior:
-    """Make a half-normal density, on values above 0.
-
-    Parameters
-    ----------
-    sd : float, positive
-        That of the whole normal density.
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        sd is not a positive number.
-    """
-    sd = _positive(sd, "half_normal: sd")
-    return Prior(
-        lambda v: -0.5 * (v / sd) ** 2 - math.log(sd * math.sqrt(math.pi / 2)),
-        lambda random, size: np.abs(random.normal(0.0, sd, size)),
-        f"half-normal, sd {sd:g}",
-        0.0,
-    )
-
-
-def gamma(shape: Real, rate: Real) -> Prior:
-    """Make a gamma density.
-
-    Parameters
-    ----------
-    shape, rate : float, positive
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        A value is not a positive number.
-    """
-    shape, rate = _positive(shape, "gamma: shape"), _positive(rate, "gamma: rate")
-    constant = shape * math.log(rate) - math.lgamma(shape)
-    return Prior(
-        lambda v: (shape - 1.0) * np.log(v) - rate * v + constant,
-        lambda random, size: random.gamma(shape, 1.0 / rate, size),
-        f"gamma, shape {shape:g}, rate {rate:g}",
-        0.0,
-    )
-
-
-def log_normal(median: Real, sd: Real) -> Prior:
-    """Make a log-normal density; sd is that of the logarithm.
-
-    Parameters
-    ----------
-    median, sd : float, positive
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        A value is not a positive number.
-    """
-    median, sd = _positive(median, "log_normal: median"), _positive(sd, "log_normal: sd")
-    centre = math.log(median)
-    return Prior(
-        lambda v: -0.5 * ((np.log(v) - centre) / sd) ** 2 - np.log(v) - math.log(sd * math.sqrt(2 * math.pi)),
-        lambda random, size: np.exp(random.normal(centre, sd, size)),
-        f"log-normal, median {median:g}, sd {sd:g}",
-        0.0,
-    )
-
-
-def uniform(low: Real, high: Real) -> Prior:
-    """Make a constant density between two bounds.
-
-    Parameters
-    ----------
-    low, high : float
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        A value is not a number, or `high` is not above `low`.
-    """
-    low = check_number(low, "uniform: low")
-    high = check_number(high, "uniform: high", above=low)
-    return Prior(
-        lambda v: np.full(np.shape(v), -math.log(high - low)),
-        lambda random, size: random.uniform(low, high, size),
-        f"uniform, {low:g} to {high:g}",
-        low,
-        high,
-    )
-
-
-def beta(a: Real, b: Real) -> Prior:
-    """Make a beta density, on values between 0 and 1.
-
-    Parameters
-    ----------
-    a, b : float, positive
-
-    Returns
-    -------
-    Prior
-
-    Raises
-    ------
-    InputError, DTypeError, FiniteError
-        A value is not a positive number.
-    """
-    a, b = _positive(a, "beta: a"), _positive(b, "beta: b")
-    constant = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    return Prior(
-        lambda v: (a - 1.0) * np.log(v) + (b - 1.0) * np.log1p(-v) + constant,
-        lambda random, size: random.beta(a, b, size),
-        f"beta, {a:g} and {b:g}",
-        0.0,
-        1.0,
-    )
+__all__ = ["Prior", "Priors", "beta", "gamma", "half_normal", "log_normal", "normal", "uniform"]
 
 
 class Priors:

@@ -23,6 +23,7 @@ PACKAGES = (
     "portable.models.mixture",
     "portable.models.shared.sharding",
     "portable.models.shared.cluster",
+    "portable.models.shared.priors",
     "portable.models.resampling.priors",
     "portable.models.resampling.ready",
     "portable.models.shared.mapped",

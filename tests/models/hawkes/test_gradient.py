@@ -23,6 +23,7 @@ from portable.models.hawkes import (
     uniform,
 )
 from portable.models.hawkes.priors import log_prior, slopes_of_prior
+from portable.models.shared.priors import beta
 from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
@@ -241,6 +242,16 @@ WRONG = [
         {"priors": {"h": half_normal(1)}, "posterior": True},
         InputError,
         "priors has 'h', which is no coordinate; expected one of mu0",
+    ),
+    (
+        {"priors": {"theta": uniform(-1.0, 0.5)}, "posterior": True},
+        InputError,
+        r"priors\['theta'\] is uniform, -1 to 0.5; expected half_normal, gamma, log_normal or uniform, from 0 on",
+    ),
+    (
+        {"priors": {"theta": beta(1.0, 2.0)}, "posterior": True},
+        InputError,
+        r"priors\['theta'\] is beta, a 1, b 2; expected half_normal",
     ),
     ({"priors": {"1/h": 3.0}, "posterior": True}, DTypeError, r"priors\['1/h'\] must be made by half_normal"),
     (
