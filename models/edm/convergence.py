@@ -65,11 +65,6 @@ class Convergence(Tabled):
         """Mean over the samples with a finite skill, shape (n_sizes,)."""
         return _mean(self.rho)
 
-    @property
-    def n_defined(self) -> np.ndarray:
-        """Number of samples with a finite skill, shape (n_sizes,)."""
-        return np.isfinite(self.rho).sum(axis=-1)
-
     def interval(self, level: float = 0.95) -> np.ndarray:
         """Return the quantiles that enclose a central share of the samples of each library size.
 

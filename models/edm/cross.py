@@ -282,7 +282,7 @@ class _Target:
         self._shape = len(rows), n_series
         if out is not None and out.exists() and not self._is_own(out):
             raise _exists(out)
-        done = [part["libraries"] for part in self._kept_marks()]
+        done = [part["libraries"] for part in store.parts("rows-")]
         self.missing = np.setdiff1d(rows, np.concatenate([rows[:0], *done]))
         if out is None:
             self.rho = np.empty(self._shape)
@@ -293,7 +293,7 @@ class _Target:
             mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # equal in all calls of the run
             self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
             self.rho = allocate_npy(self._beside, self._shape, np.float64)
-        for part in self._kept_marks():
+        for part in store.parts("rows-"):
             self._fill(part["libraries"], part["rho"])
 
     def put(self, libraries, rho):
@@ -301,9 +301,6 @@ class _Target:
         self.missing = np.setdiff1d(self.missing, libraries)
         self._store.put(f"rows-{libraries[0]:08d}", libraries=libraries, rho=rho)
         self._fill(libraries, rho)
-
-    def _kept_marks(self):
-        return (part for part in map(self._store.get, self._store.names("rows-")) if part is not None)
 
     def _places(self, libraries):
         """Return the rows of the result that belong to `libraries`, and for each its index in `libraries`."""

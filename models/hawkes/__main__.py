@@ -222,7 +222,7 @@ def _need_writers(options):
     after an hour."""
     method = getattr(options, "method", None)
     if method in ("metropolis", "nuts"):
-        for module in ("arviz_base", "arviz_stats", "h5netcdf"):
+        for module in ("arviz_base", "h5netcdf"):
             need(module, "arviz", "posterior.nc and its summary")
     if options.figures != "none" and method not in ("likelihood", "mode"):
         need("matplotlib", "plot", "figures (--figures none does without)")

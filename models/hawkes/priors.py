@@ -70,9 +70,7 @@ def check_priors(priors, params_type):
                 f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}"
             )
         if prior.low < 0.0 or prior.coefficients is None:
-            raise InputError(
-                f"priors['{name}'] is {prior.text}; expected half_normal, gamma, log_normal or uniform, from 0 on"
-            )
+            raise InputError(f"priors['{name}'] is {prior.text}; expected a density from 0 on, not beta")
     return found | priors
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from portable.errors import InputError
 
 from ..shared.annotations import Floats, Ints
 from ..shared.checks import check_count, check_flag, check_kind, check_number
-from ..shared.extras import need
 from ..shared.launches import launch
 from .cells import all_pairs_within
 from .fit import check_likelihood
@@ -121,23 +120,6 @@ class Parents(NamedTuple):
     parents: Ints
     probabilities: Floats
     background: Floats
-
-    def to_scipy(self) -> Any:
-        """Return the matrix as a SciPy sparse array.
-
-        Returns
-        -------
-        scipy.sparse.csr_array, shape (n_events, n_events)
-            Row: child; column: parent.
-
-        Raises
-        ------
-        InputError
-            SciPy is not installed.
-        """
-        sparse = need("scipy.sparse", "stats", "sparse matrices")
-        n = len(self.background)
-        return sparse.csr_array((self.probabilities, (self.children, self.parents)), shape=(n, n))
 
 
 def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, least: float = 1e-9) -> Parents:

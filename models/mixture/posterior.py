@@ -13,20 +13,18 @@ import portable as pk
 from portable.errors import ShapeError
 
 from ..shared import posteriors
-from ..shared.annotations import PathLike
 from ..shared.checks import check_choice
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
 from ..shared.extras import need
-from ..shared.notebook_html import Shown
 
 
 _NAMES = "weights", "means", "covariances", "alpha"
 
 
 @dataclass(frozen=True)
-class Posterior(Shown):
+class Posterior(posteriors.Drawn):
     """Draws from the posterior, with components matched: component j is the same one in all draws.
 
     Attributes
@@ -48,6 +46,7 @@ class Posterior(Shown):
         components, have not converged.
     """
 
+    family = "mixture"
     weights: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
@@ -110,50 +109,23 @@ class Posterior(Shown):
             {"posterior": {name: getattr(self, name)[None] for name in _NAMES}, "sample_stats": stats},
             dims={"weights": own, "means": [*own, "feature"], "covariances": of_covariances, "counts": own},
         )
-        told = {"covariance": self.covariance, "accepted": self.accepted, "notes": json.dumps(self.notes)}
+        told = {
+            "family": self.family,
+            "covariance": self.covariance,
+            "accepted": self.accepted,
+            "notes": json.dumps(self.notes),
+        }
         tree["posterior"].attrs.update(told)
         return tree
 
-    def save(self, path: PathLike) -> None:
-        """Write the draws to a NetCDF file that ArviZ reads.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced.
-
-        Raises
-        ------
-        InputError
-            ArviZ or h5netcdf is not installed.
-        StorageError
-            The file cannot be written; an existing one is kept.
-        """
-        posteriors.write(self, path)
-
     @classmethod
-    def load(cls, path: PathLike) -> Posterior:
-        """Return the Posterior that `save` wrote.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Returns
-        -------
-        Posterior
-
-        Raises
-        ------
-        InputError
-            The file cannot be read, or contains something else; h5netcdf or xarray is not installed.
-        """
-        with posteriors.read(path, "mixture") as (draws, told, stats):
-            return cls(
-                *(draws[name].to_numpy()[0] for name in _NAMES),
-                stats["lp"].to_numpy()[0],
-                stats["counts"].to_numpy()[0],
-                check_choice(str(told["covariance"]), "covariance", covariance.KINDS),
-                float(told["accepted"]),
-                tuple(json.loads(told.get("notes", "[]"))),
-            )
+    def _of(cls, draws: Any, told: dict[str, Any], stats: Any) -> Posterior:
+        """Return the object of a file."""
+        return cls(
+            *(draws[name].to_numpy()[0] for name in _NAMES),
+            stats["lp"].to_numpy()[0],
+            stats["counts"].to_numpy()[0],
+            check_choice(str(told["covariance"]), "covariance", covariance.KINDS),
+            float(told["accepted"]),
+            tuple(json.loads(told.get("notes", "[]"))),
+        )

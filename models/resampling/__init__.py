@@ -26,7 +26,8 @@ L. M. Murray, A. Lee, P. E. Jacob: Parallel resampling in the particle filter. J
 Graphical Statistics 25 (2016). Docstrings refer to its equation (9) and its Codes.
 """
 
-from . import exact, priors, ready
+from ..shared import priors
+from . import exact, ready
 from .filter import ParticleFilter
 from .filtered import Filtered
 from .inference import sample_gibbs, sample_pmmh

@@ -33,10 +33,10 @@ import portable as pk
 from ..shared.annotations import Array
 from ..shared.calibration import Ranks, rank_truths
 from ..shared.checks import check_choice, check_count, check_seed
-from ..shared.extras import need
-from ..shared.posteriors import mixing_looked_at
+from ..shared.posteriors import halves, mixing_looked_at, sample_size
 from ..shared.processes import space_of
-from . import exact, priors, ready, smoothing
+from ..shared import priors
+from . import exact, ready, smoothing
 from .inference import sample_gibbs, sample_pmmh
 from .populations import sample_smc, sample_smc2
 from .posterior import Posterior
@@ -211,7 +211,6 @@ def calibrate(
     n_steps = check_count(n_steps or STEPS.get(method, 20), "n_steps", 20)
     chained, where = method in STEPS, space_of(space, jobs, client)
     if chained:
-        need("arviz_stats", "arviz", "autocorrelation times")
         sample = functools.partial(_of_chains, method, n_kept, n_steps, long_enough)
     else:
         sample = functools.partial(_of_populations, method, n_kept)
@@ -318,5 +317,4 @@ def log_evidence(y: Array) -> float:
 def _autocorrelation_times(found: Posterior) -> float:
     """Compute the number of autocorrelation times in a chain for the slowest parameter: its effective number
     of draws."""
-    stats = need("arviz_stats", "arviz", "autocorrelation times")
-    return min(float(stats.ess(found[name], method="mean")) for name in found.names) / len(found.draws)
+    return min(sample_size(halves(found[name])) for name in found.names) / len(found.draws)

@@ -24,7 +24,8 @@ from ..shared.store import Store
 from .banks import Problem
 from .nan_source import ON_NAN, OnNan
 from .posterior import Posterior
-from .priors import Prior, Priors
+from ..shared.priors import Prior
+from .joint_prior import Priors
 from .walk import Points, random_of
 
 _TRIED = 64  # draws of the prior with which the model's functions are tried, until they accept one

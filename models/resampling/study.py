@@ -175,8 +175,7 @@ def study(
 
 def _stored_cells(store):
     """Load the cells of a checkpoint."""
-    parts = (store.get(part) for part in store.names("cell-"))
-    return [json.loads(str(part["cell"])) for part in parts if part is not None]
+    return [json.loads(str(part["cell"])) for part in store.parts("cell-")]
 
 
 def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:

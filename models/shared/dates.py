@@ -101,26 +101,8 @@ def _of_object(entry, name, row):
 
 def _of_text(entries, name, order):
     """Return strings as dates: split into parts by one pattern, then converted by arithmetic on arrays."""
-    dates, clocks = [], []
-    for row, entry in enumerate(entries, 1):
-        parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
-        if parts is None:
-            if entry is None or not str(entry).strip():
-                raise FiniteError(f"{name}, row {row} is no time; expected a date and time")
-            raise DTypeError(
-                f"{name}, row {row} is {entry!r}; expected a date and time such as 2026-01-31T12:30 or "
-                "1/31/2026 12:30"
-            )
-        first, _, second, third, hour, minute, seconds, fraction, half, zone = parts.groups()
-        hour, minute = int(hour or 0), int(minute or 0)
-        if half:
-            hour = hour % 12 + 12 * (half.lower() == "pm")
-        if zone not in (None, "Z"):
-            minute -= int(f"{zone[0]}1") * (60 * int(zone[1:3]) + int(zone[-2:]))
-        micro = int((fraction or "0").ljust(6, "0")[:6])
-        dates.append((len(first) > 2, int(first), int(second), int(third)))
-        clocks.append((hour, ((60 * hour + minute) * 60 + int(seconds or 0)) * 1_000_000 + micro))
-    table, (hours, clocks) = np.array(dates, np.int64), np.array(clocks, np.int64).T
+    parts = np.array([_parts_of(entry, name, row) for row, entry in enumerate(entries, 1)], np.int64)
+    table, (hours, clocks) = parts[:, :4], parts[:, 4:].T
     if order is None:
         order = _order(table, table[:, 0].astype(bool), name)
     year, month, day = table[:, ORDERS[order]].T
@@ -134,6 +116,28 @@ def _of_text(entries, name, order):
             "expected a year of four digits"
         )
     return (start + (day - 1)).astype("datetime64[us]") + clocks.astype("timedelta64[us]")
+
+
+def _parts_of(entry, name, row):
+    """Return whether a string begins with a year, the three parts of its date, its hour, and the microseconds
+    since midnight, in UTC if it has a zone."""
+    parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
+    if parts is None:
+        if entry is None or not str(entry).strip():
+            raise FiniteError(f"{name}, row {row} is no time; expected a date and time")
+        raise DTypeError(
+            f"{name}, row {row} is {entry!r}; expected a date and time such as 2026-01-31T12:30 or "
+            "1/31/2026 12:30"
+        )
+    first, _, second, third, hour, minute, seconds, fraction, half, zone = parts.groups()
+    hour, minute = int(hour or 0), int(minute or 0)
+    if half:
+        hour = hour % 12 + 12 * (half.lower() == "pm")
+    if zone not in (None, "Z"):
+        minute -= int(f"{zone[0]}1") * (60 * int(zone[1:3]) + int(zone[-2:]))
+    micro = int((fraction or "0").ljust(6, "0")[:6])
+    clock = ((60 * hour + minute) * 60 + int(seconds or 0)) * 1_000_000 + micro
+    return len(first) > 2, int(first), int(second), int(third), hour, clock
 
 
 def _order(table, year_first, name):

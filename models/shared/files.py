@@ -155,19 +155,24 @@ def read_csv(
             _check_once(path, names, wanted)
             place_of = dict(zip(names, range(len(names))))
             columns = {place_of[name]: [] for name in wanted}
-            for row in rows:
-                if len(row) == len(names):
-                    for place, column in columns.items():
-                        column.append(row[place])
-                elif row:
-                    raise ShapeError(
-                        f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; "
-                        "expected equal numbers"
-                    )
+            _add_cells(path, rows, len(names), columns)
     return {
         name: column if apart == "," else list(map(_with_point, column))
         for name, column in zip(wanted, columns.values())
     }
+
+
+def _add_cells(path, rows, n_cells, columns):
+    """Append the cells of all rows to the columns, {place: list}."""
+    for row in rows:
+        if len(row) == n_cells:
+            for place, column in columns.items():
+                column.append(row[place])
+        elif row:
+            raise ShapeError(
+                f"'{path}', line {rows.line_num} has {len(row)} cells, the header {n_cells}; "
+                "expected equal numbers"
+            )
 
 
 def _with_point(cell: str) -> str:
@@ -317,9 +322,7 @@ def replacing(
     try:
         if mark:
             beside.unlink(missing_ok=True)  # left by a writer that was killed
-        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        if target.exists() and not target.is_symlink():
-            os.chmod(beside, target.stat().st_mode & 0o7777)
+        _create(beside, target)
         yield beside
         sync(beside)
         if not shared or _state(target) == before is not None:
@@ -335,6 +338,13 @@ def replacing(
         if os.getpid() == process:  # and not in a fork that leaves the block
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
+
+
+def _create(path, like):
+    """Create a file, with the mode of another one if that exists."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    if like.exists() and not like.is_symlink():
+        os.chmod(path, like.stat().st_mode & 0o7777)
 
 
 def _state(path: Path) -> tuple[int, ...] | None:

@@ -128,7 +128,7 @@ class _Namer:
         return self.code(value, kind)
 
     def code(self, value: Any, kind: type) -> Iterable[str]:
-        """Return the parts of functions, classes and modules."""
+        """Return the parts of code and functions."""
         if kind is types.CodeType:
             return self.instructions(value, value.co_consts)
         if kind is types.FunctionType:
@@ -139,6 +139,10 @@ class _Namer:
             return value.__name__, self.name(value.__self__)
         if kind in _BUILTIN or kind in _DESCRIPTORS or kind is np.ufunc:
             return str(getattr(value, "__module__", "")), getattr(value, "__qualname__", value.__name__)
+        return self.holder(value, kind)
+
+    def holder(self, value: Any, kind: type) -> Iterable[str]:
+        """Return the parts of what holds functions, of classes and modules, and of other objects."""
         if kind in _WRAPPING:
             names = "__func__", "func", "fget", "fset", "fdel"
             return self.names_of(getattr(value, name, None) for name in names)

@@ -68,6 +68,11 @@ class Compared:
         ratio = "" if self.ratio is None else f"{self.ratio:.3g}"
         return self.what, cell_text(self.printed, ""), cell_text(self.ours, NOT_RUN), ratio, self.note
 
+    def __str__(self) -> str:
+        what, printed, ours, ratio, note = self.cells()
+        text = f"  {what}: printed {printed or '-'}, ours {ours}"
+        return text + f", ratio {ratio}" * bool(ratio) + f" ({note})" * bool(note)
+
 
 def _few_colors(made):
     """Return a figure as a PNG with a palette, a third as large, by Pillow, a dependency of matplotlib."""
@@ -298,12 +303,7 @@ def run(study: type[Study], options: Namespace) -> Study:
         write(out, made.page.text())
         print(f"{study.sections[name]}: {time.perf_counter() - begin:.1f} s")
     for row in made.page.compared:
-        what, printed, ours, ratio, note = row.cells()
-        print(
-            f"  {what}: printed {printed or '-'}, ours {ours}"
-            + f", ratio {ratio}" * bool(ratio)
-            + f" ({note})" * bool(note)
-        )
+        print(row)
     print(f"wrote {out}")
     return made
 

@@ -89,17 +89,19 @@ def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
 def r_hat(draws: Array) -> float:
     """Return the larger one of the rank-normalised split R-hat of draws and that of their distances from the
     median; NaN for constant draws."""
-    halves = _halves(draws)
-    return max(_r_hat(_normalised(values)) for values in (halves, np.abs(halves - np.median(halves))))
+    parts = halves(draws)
+    return max(_r_hat(_normalised(values)) for values in (parts, np.abs(parts - np.median(parts))))
 
 
 def effective(draws: Array) -> float:
     """Return the bulk effective sample size, of rank-normalised halves of chains; NaN for constant draws."""
-    x = _normalised(_halves(draws))
+    return sample_size(_normalised(halves(draws)))
+
+
+def sample_size(x: Array) -> float:
+    """Return the effective sample size of chains, shape (chains, draws); NaN for constant ones."""
     n_chains, n = x.shape
-    away = x - x.mean(axis=1, keepdims=True)
-    spectrum = np.fft.rfft(away, 2 * n, axis=1)
-    lags = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n].mean(axis=0) / n
+    lags = _autocovariances(x).mean(axis=0)
     within = lags[0] * n / (n - 1.0)
     whole = lags[0] + x.mean(axis=1).var(ddof=1)
     if not whole > 0.0:
@@ -113,7 +115,15 @@ def effective(draws: Array) -> float:
     return n_chains * n / max(tau, 1.0 / np.log10(n_chains * n))
 
 
-def _halves(draws):
+def _autocovariances(x):
+    """Return the autocovariances of each chain by lag."""
+    n = x.shape[1]
+    spectrum = np.fft.rfft(x - x.mean(axis=1, keepdims=True), 2 * n, axis=1)
+    return np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n] / n
+
+
+def halves(draws: Array) -> Array:
+    """Return the halves of chains, as chains."""
     half = draws.shape[1] // 2
     return np.concatenate([draws[:, :half], draws[:, -half:]])
 
@@ -134,30 +144,78 @@ def _r_hat(x):
 
 
 def summary(draws: Array) -> dict[str, float]:
-    """Return moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws).
-
-    Raises
-    ------
-    InputError
-        ArviZ is not installed.
-    """
-    stats = need("arviz_stats", "arviz", "posterior summaries")
-    low, high = np.quantile(draws, [0.025, 0.975])
+    """Return moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws)."""
+    low, *tails, high = np.quantile(draws, [0.025, 0.05, 0.95, 0.975])
     found = {
         "mean": draws.mean(),
         "sd": draws.std(ddof=1),
         "q2.5": low,
         "q97.5": high,
-        "r_hat": stats.rhat(draws),
-        "ess_bulk": stats.ess(draws, method="bulk"),
-        "ess_tail": stats.ess(draws, method="tail", prob=(0.05, 0.95)),
-        "mcse": stats.mcse(draws, method="mean"),
+        "r_hat": r_hat(draws),
+        "ess_bulk": effective(draws),
+        "ess_tail": min(sample_size(halves(draws <= at).astype(float)) for at in tails),
+        "mcse": draws.std(ddof=1) / np.sqrt(sample_size(halves(draws))),
     }
     return {key: float(value) for key, value in found.items()}
 
 
+class Drawn(Shown):
+    """Base of draws that are kept in NetCDF files by ArviZ: a class has a name, `family`, and `to_arviz`; `_of`
+    makes its objects from what a file holds."""
+
+    family: ClassVar[str]
+
+    def to_arviz(self) -> Any:
+        """Return an ArviZ DataTree with the groups posterior and sample_stats."""
+        raise NotImplementedError
+
+    @classmethod
+    def _of(cls, draws: Any, attributes: dict[str, Any], stats: Any) -> Self:
+        raise NotImplementedError
+
+    def save(self, path: PathLike) -> None:
+        """Write NetCDF that ArviZ reads.
+
+        Parameters
+        ----------
+        path : str or Path
+            An existing file is replaced.
+
+        Raises
+        ------
+        InputError
+            ArviZ or h5netcdf are not installed.
+        StorageError
+            The file cannot be written; an existing file is unchanged.
+        """
+        need("h5netcdf", "arviz", "NetCDF files")
+        with replacing(path, "path") as beside:
+            self.to_arviz().to_netcdf(beside, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a Posterior that was written by `save`.
+
+        Parameters
+        ----------
+        path : path
+
+        Returns
+        -------
+        Posterior
+
+        Raises
+        ------
+        InputError
+            The file cannot be read, or has other content; or its parameters are of a user's triggering
+            function, which a file cannot contain; h5netcdf or xarray is not installed.
+        """
+        with read(path, cls.family) as found:
+            return cls._of(*found)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior(Shown):
+class Posterior(Drawn):
     """Draws of parameters by chains, with conversion to NetCDF, ArviZ and pandas; base of the families'
     classes.
 
@@ -182,7 +240,6 @@ class Posterior(Shown):
         Warnings for the use of the draws: that they have not converged.
     """
 
-    family: ClassVar[str]
     names: tuple[str, ...]
     draws: Array = field(repr=False)
     log_likelihood: Array = field(repr=False)
@@ -257,13 +314,12 @@ class Posterior(Shown):
         Returns
         -------
         dict of dicts
-            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse; R-hat and the rest from ArviZ
-            (arviz-stats).
+            mean, sd, q2.5, q97.5, r_hat, ess_bulk, ess_tail, mcse.
 
         Raises
         ------
         InputError
-            A parameter was not sampled; ArviZ is not installed.
+            A parameter was not sampled.
         """
         return {name: summary(self[name]) for name in names or self.names}
 
@@ -321,86 +377,34 @@ class Posterior(Shown):
         )
         return tree
 
-    def save(self, path: PathLike) -> None:
-        """Write NetCDF that ArviZ reads.
-
-        Parameters
-        ----------
-        path : str or Path
-            An existing file is replaced.
-
-        Raises
-        ------
-        InputError
-            ArviZ or h5netcdf are not installed.
-        StorageError
-            The file cannot be written; an existing file is unchanged.
-        """
-        write(self, path)
-
     @classmethod
-    def load(cls, path: PathLike) -> Self:
-        """Read a Posterior that was written by `save`.
-
-        Parameters
-        ----------
-        path : path
-
-        Returns
-        -------
-        Posterior
-
-        Raises
-        ------
-        InputError
-            The file cannot be read, or has other content; or its parameters are of a user's triggering
-            function, which a file cannot contain.
-        """
-        with read(path, cls.family) as (draws, attributes, stats):
-            fixed, priors = (
-                {
-                    name.removeprefix(mark): value
-                    for name, value in attributes.items()
-                    if name.startswith(mark)
-                }
-                for mark in ("fixed ", "prior of ")
-            )
-            fixed = {name: float(value) for name, value in fixed.items()}
-            names, own = cls._known(attributes, fixed)
-            names = tuple(name for name in names if name not in fixed)
-            values = np.stack([draws[name].to_numpy() for name in names], axis=-1)
-            return cls(
-                names=names,
-                draws=values,
-                log_likelihood=stats["log_likelihood"].to_numpy(),
-                acceptance=np.array(json.loads(attributes["acceptance"])),
-                priors=priors,
-                method=str(attributes["method"]),
-                seed=int(attributes["seed"]),
-                complete=bool(attributes["complete"]),
-                notes=tuple(json.loads(attributes.get("notes", "[]"))),
-                **own(values[0, 0]),
-            )
-
-
-def write(posterior: Any, path: PathLike) -> None:
-    """Write the result of `posterior.to_arviz()`; an existing file is replaced once the new one is complete.
-
-    Raises
-    ------
-    InputError
-        ArviZ or h5netcdf is not installed.
-    StorageError
-        The file cannot be written.
-    """
-    need("h5netcdf", "arviz", "NetCDF files")
-    with replacing(path, "path") as beside:
-        posterior.to_arviz().to_netcdf(beside, engine="h5netcdf")
+    def _of(cls, draws: Any, attributes: dict[str, Any], stats: Any) -> Self:
+        """Return the object of a file."""
+        fixed, priors = (
+            {name.removeprefix(mark): value for name, value in attributes.items() if name.startswith(mark)}
+            for mark in ("fixed ", "prior of ")
+        )
+        fixed = {name: float(value) for name, value in fixed.items()}
+        names, own = cls._known(attributes, fixed)
+        names = tuple(name for name in names if name not in fixed)
+        values = np.stack([draws[name].to_numpy() for name in names], axis=-1)
+        return cls(
+            names=names,
+            draws=values,
+            log_likelihood=stats["log_likelihood"].to_numpy(),
+            acceptance=np.array(json.loads(attributes["acceptance"])),
+            priors=priors,
+            method=str(attributes["method"]),
+            seed=int(attributes["seed"]),
+            complete=bool(attributes["complete"]),
+            notes=tuple(json.loads(attributes.get("notes", "[]"))),
+            **own(values[0, 0]),
+        )
 
 
 @contextlib.contextmanager
 def read(path: PathLike, family: str) -> Iterator[tuple[Any, dict[str, Any], Any]]:
-    """Yield (draws, attributes, log_likelihood) of a file that `write` wrote; errors inside the block are
+    """Yield (draws, attributes, statistics) of a file that `Drawn.save` wrote; errors inside the block are
     reported as a bad file.
 
     Raises

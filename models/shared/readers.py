@@ -241,36 +241,40 @@ class Parquet:
         if not fragments:
             raise ShapeError(f"{name} has no files; expected at least one row")
         self._name, self._files = name, dataset.filesystem
-        schema = fragments[0].physical_schema
+        first = fragments[0]
+        schema = first.physical_schema
         index = [one for one in (schema.pandas_metadata or {}).get("index_columns", []) if type(one) is str]
         self.columns = [one for one in schema.names if one not in index]
-        types = [schema.field(one).type for one in self.columns]
         self._groups = []  # path, bytes of the file, number, rows
         for fragment in fragments:
-            odd = set(fragment.physical_schema.names) ^ {*schema.names, *dataset.schema.names}
-            if odd:
-                raise InputError(f"{name}: column '{min(odd)}' is not in all files, as in '{fragment.path}'")
-            self._check_columns(fragment, types, fragments[0].path)
-            (about,) = self._files.get_file_info([fragment.path])
-            self._groups += [
-                (fragment.path, about.size, group.id, group.num_rows) for group in fragment.row_groups
-            ]
+            self._check_columns(fragment, first, {*schema.names, *dataset.schema.names})
+            self._add_groups(fragment)
         self.cuts = np.append(0, np.cumsum([n_rows for *_, n_rows in self._groups], dtype=np.int64))
         self.shape = int(self.cuts[-1]), len(self.columns)
-        self.dtype = np.result_type(*(one.to_pandas_dtype() for one in types))
+        self.dtype = np.result_type(*(schema.field(one).type.to_pandas_dtype() for one in self.columns))
 
-    def _check_columns(self, fragment: Any, types: list[Any], first: str) -> None:
-        """Raise unless all columns are numeric, with the same types as in the first file."""
-        pa = need("pyarrow", "files", "Parquet files")
-        for column, kind in zip(self.columns, types):
-            own = fragment.physical_schema.field(column).type
+    def _add_groups(self, fragment: Any) -> None:
+        (about,) = self._files.get_file_info([fragment.path])
+        path, size = fragment.path, about.size
+        self._groups += [(path, size, group.id, group.num_rows) for group in fragment.row_groups]
+
+    def _check_columns(self, fragment: Any, first: Any, names: set[str]) -> None:
+        """Raise unless a file has all columns, numeric ones, with the same types as in the first file."""
+        pa, schema = need("pyarrow", "files", "Parquet files"), fragment.physical_schema
+        if odd := names ^ {*schema.names}:
+            raise InputError(
+                f"{self._name}: column '{min(odd)}' is not in all files, as in '{fragment.path}'"
+            )
+        for column in self.columns:
+            own, kind = schema.field(column).type, first.physical_schema.field(column).type
             if not (pa.types.is_integer(own) or pa.types.is_floating(own)):
                 raise DTypeError(
                     f"{self._name} must hold real numbers: column '{column}' of '{fragment.path}' holds {own}"
                 )
             if own != kind:
                 raise DTypeError(
-                    f"{self._name}: column '{column}' holds {own} in '{fragment.path}', {kind} in '{first}';"
+                    f"{self._name}: column '{column}' holds {own} in '{fragment.path}', {kind} in"
+                    f" '{first.path}';"
                     " expected one dtype for all files"
                 )
 

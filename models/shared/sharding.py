@@ -213,6 +213,10 @@ class Threads:
             with place.lock:
                 *_, sums = place.steps(part, self._shards_of(part), name, args)
             return sums
+        return self._launched_in_turn(asked, name, args)
+
+    def _launched_in_turn(self, asked: list[tuple[Place, range]], name: str, args: tuple) -> list[Node]:
+        """Return the nodes of several places, by launches of one shard of each place after the other."""
         with contextlib.ExitStack() as held:
             for place, _ in asked:
                 held.enter_context(place.lock)

@@ -98,7 +98,7 @@ class Store:
         self.path = Path(path)
         run = {"format": FORMAT, "job": job, "numpy": ".".join(np.__version__.split(".")[:2])}
         run |= settings_as_json(settings, name)
-        self.key = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
+        self.key = _key_of(run)
         self._make()
         self._lock = self._take_lock()
         try:
@@ -174,6 +174,10 @@ class Store:
             return []
         return sorted(file.stem for file in self.path.glob("*.npz") if file.name.startswith(begin))
 
+    def parts(self, begin: str = "") -> Iterator[dict[str, Array]]:
+        """Return the parts with the prefix `begin` that are whole."""
+        return filter(None, map(self.get, self.names(begin)))
+
     def due(self) -> bool:
         """Return True if it is time to store the next part; always False if nothing is stored."""
         return self.path is not None and time.monotonic() - self._written >= max(EVERY_S, _SHARE * self._cost)
@@ -229,7 +233,7 @@ class Store:
         dict of arrays
             Stored parts, which may also include other rows, then newly computed ones.
         """
-        for part in filter(None, map(self.get, self.names(name))):
+        for part in self.parts(name):
             wanted = np.setdiff1d(wanted, part[key])
             yield part
         while len(wanted):
@@ -251,7 +255,15 @@ class Store:
 
     # ---- the folder
     def _make(self) -> None:
+        """Create the folder; raise if it has foreign content."""
         if self.path.is_dir():
+            for file in self.path.iterdir():
+                own = file.name in ("run.json", "lock") or file.suffix in (".npz", ".part")
+                if not (own or ".partial" in file.suffixes):
+                    raise InputError(
+                        f"{self._name}: '{self.path}' holds {file.name!r}, which is not of a checkpoint; name"
+                        " a folder of its own"
+                    )
             return
         if self.path.exists():
             raise InputError(
@@ -270,18 +282,6 @@ class Store:
         """Return the descriptor of the locked file."""
         if fcntl is None:
             raise InputError(f"{self._name}: this system has no file locks, which exclude a second process")
-        foreign = [
-            file.name
-            for file in self.path.iterdir()
-            if file.name not in ("run.json", "lock")
-            and file.suffix not in (".npz", ".part")
-            and ".partial" not in file.suffixes
-        ]
-        if foreign:
-            raise InputError(
-                f"{self._name}: '{self.path}' holds {foreign[0]!r}, which is not of a checkpoint; name a "
-                "folder of its own"
-            )
         path = self.path / "lock"
         try:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -304,10 +304,7 @@ class Store:
                     "or name another folder"
                 ) from error
             raise StorageError(f"{self._name}: '{path}' cannot be locked: {error.strerror}") from error
-        with contextlib.suppress(OSError):  # on a full disk the finished parts can still be read
-            os.ftruncate(lock, 0)
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            os.write(lock, f"process {os.getpid()} on {platform.node()} since {since}".encode())
+        _sign(lock)
         return lock
 
     def _no_lock(self, path: Path) -> InputError:
@@ -321,15 +318,14 @@ class Store:
         path = self.path / "run.json"
         try:
             whole = json.loads(read_bytes(path))
-            found, key = whole["run"], whole["key"]
+            found, damaged = whole["run"], whole["key"] != _key_of(whole["run"])
             release = whole.get("release", found.get("portable"))
-            damaged = key != hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
         except FileNotFoundError:
-            found, key, damaged = None, None, False
+            found, damaged = None, False
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            found, key, damaged = None, None, True
-        if key is not None and not damaged:
-            self._check_same(key, found, run, release)
+            damaged = True
+        if not damaged and found is not None:
+            self._check_same(whole["key"], found, run, release)
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -365,6 +361,18 @@ class Store:
             f"{self._name}: '{self.path}' belongs to another run{other and f', begun by {other}'}: "
             f"{list_differences(found, run)}. Name another folder, or remove this one to begin anew"
         )
+
+
+def _sign(lock):
+    """Write into a locked file which process has locked it."""
+    with contextlib.suppress(OSError):  # on a full disk the finished parts can still be read
+        os.ftruncate(lock, 0)
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.write(lock, f"process {os.getpid()} on {platform.node()} since {since}".encode())
+
+
+def _key_of(run):
+    return hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()
 
 
 def inside(path: PathLike | None, part: str) -> Path | None:

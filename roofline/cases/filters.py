@@ -26,7 +26,7 @@ import portable as pk
 from portable.models.resampling import ParticleFilter, StateSpaceModel, priors, sample_smc2
 from portable.models.resampling.banks import Problem
 from portable.models.resampling.inference import Metropolis
-from portable.models.resampling.priors import Priors
+from portable.models.resampling.joint_prior import Priors
 from portable.roofline.cases import common
 
 FIVE = 5

@@ -24,7 +24,6 @@ PACKAGES = (
     "portable.models.shared.sharding",
     "portable.models.shared.cluster",
     "portable.models.shared.priors",
-    "portable.models.resampling.priors",
     "portable.models.resampling.ready",
     "portable.models.shared.mapped",
     "portable.models.shared.readers",

@@ -52,7 +52,7 @@ def test_simulate_then_read(events_csv):
 def test_fit(events_csv, tmp_path, by, capsys):
     pytest.importorskip("matplotlib")
     if by == "metropolis":
-        for module in ("arviz_base", "arviz_stats", "h5netcdf"):
+        for module in ("arviz_base", "h5netcdf"):
             pytest.importorskip(module)
     assert (
         main(
@@ -119,7 +119,7 @@ def test_probabilities_by_default_average_posterior_draws(events_csv, tmp_path, 
 
 @pytest.mark.parametrize(
     "module, extra, command",
-    [("arviz_stats", "arviz", "fit"), ("matplotlib", "plot", "fit"), ("matplotlib", "plot", "probabilities")],
+    [("arviz_base", "arviz", "fit"), ("matplotlib", "plot", "fit"), ("matplotlib", "plot", "probabilities")],
 )
 def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
     events_csv, tmp_path, monkeypatch, told, module, extra, command

@@ -246,12 +246,12 @@ WRONG = [
     (
         {"priors": {"theta": uniform(-1.0, 0.5)}, "posterior": True},
         InputError,
-        r"priors\['theta'\] is uniform, -1 to 0.5; expected half_normal, gamma, log_normal or uniform, from 0 on",
+        r"priors\['theta'\] is uniform, -1 to 0.5; expected a density from 0 on, not beta",
     ),
     (
         {"priors": {"theta": beta(1.0, 2.0)}, "posterior": True},
         InputError,
-        r"priors\['theta'\] is beta, a 1, b 2; expected half_normal",
+        r"priors\['theta'\] is beta, a 1, b 2; expected a density",
     ),
     ({"priors": {"1/h": 3.0}, "posterior": True}, DTypeError, r"priors\['1/h'\] must be made by half_normal"),
     (

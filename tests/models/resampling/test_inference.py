@@ -23,7 +23,7 @@ from portable.models.resampling import (
 from portable.models.resampling.__main__ import main
 from portable.models.resampling.banks import Problem
 from portable.models.resampling.inference import Metropolis
-from portable.models.resampling.priors import Priors
+from portable.models.resampling.joint_prior import Priors
 
 import portable as pk
 

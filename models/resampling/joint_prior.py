@@ -13,9 +13,7 @@ from portable.errors import DTypeError, InputError
 
 from ..shared.annotations import Array
 from ..shared.checks import check_number
-from ..shared.priors import Prior, beta, gamma, half_normal, log_normal, normal, uniform
-
-__all__ = ["Prior", "Priors", "beta", "gamma", "half_normal", "log_normal", "normal", "uniform"]
+from ..shared.priors import Prior
 
 
 class Priors:
