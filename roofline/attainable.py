@@ -521,11 +521,6 @@ def analyse(profile, seconds, ceilings, *, executed=True, counts=None):
             launches.append((label, c, bound(c, roof), scale * event.seconds / len(counts)))
     notes = list(dict.fromkeys(note for _, c, b, _ in launches for note in (*c.notes, *b.notes)))
     copies = min(scale * sum(copy.seconds for copy in profile.copies), seconds)
-    inside = sum(s for *_, s in launches)
-    if inside < 0.5 * seconds:
-        notes.append(
-            f"launches take {inside / seconds:.0%} of the call; the rest is Python, copies and waiting"
-        )
     if profile.short():
         notes.append(f"too short to time one by one: {', '.join(profile.short())}")
     return Analysis(seconds, launches, notes, ceilings=roof, copies=copies)

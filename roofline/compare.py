@@ -126,44 +126,46 @@ def run(
         if duel.peers:
             duel.ours.call()
         else:
-            outcome.alone = _time_alone(duel, rounds)
+            outcome.alone = _timed(duel, rounds)["ours"]
     except Exception as error:  # noqa: BLE001 - a failed duel must not prevent the other duels
         outcome.problems.append(f"ours, {duel.ours.label}: {one_line(error)}")
         return
     for peer in duel.peers:
         on_start(peer.label)
-        syncs = {"ours": duel.ours.sync, "peer": peer.sync}
         try:
-            times = timing.alternate(
-                {"ours": duel.ours.call, "peer": peer.call},
-                rounds,
-                host_only=duel.host_only,
-                sync={name: sync for name, sync in syncs.items() if sync},
-            )
+            times = _timed(duel, rounds, peer=peer)
         except Exception as error:  # noqa: BLE001 - a foreign tool may raise any exception
             outcome.absent.append((peer.label, one_line(error)))
             continue
-        difference = None
-        if duel.ours.result and peer.result:
-            ours, theirs = duel.ours.result(), peer.result()
-            difference = relative_difference(theirs, ours)
-            if not difference <= duel.tolerance:  # also where it is NaN
-                outcome.problems.append(
-                    f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
-                    f"{duel.tolerance:.0e}"
-                )
+        difference = _difference(duel, peer, outcome.problems)
         ours, theirs = times["ours"], times["peer"]
         outcome.rows.append(Row(peer.label, ours, theirs, timing.ratio(theirs, ours), difference))
         on_row(outcome.rows[-1])
     if duel.peers and not outcome.rows:
-        outcome.alone = _time_alone(duel, rounds)
+        outcome.alone = _timed(duel, rounds)["ours"]
     if outcome.alone and duel.ours.result:
         duel.ours.result()
     outcome.ceiling = duel.ceiling() if duel.ceiling else None
     outcome.told = duel.told(outcome.rows) if duel.told else None
 
 
-def _time_alone(duel, rounds):
-    """Return our seconds, timed without a peer."""
-    wait = {"ours": duel.ours.sync} if duel.ours.sync else {}
-    return timing.alternate({"ours": duel.ours.call}, rounds, host_only=duel.host_only, sync=wait)["ours"]
+def _timed(duel, rounds, **peer):
+    """Return {name: Samples} of our side, and of a peer in turn with it."""
+    sides = {"ours": duel.ours, **peer}
+    calls = {name: side.call for name, side in sides.items()}
+    waits = {name: side.sync for name, side in sides.items() if side.sync}
+    return timing.alternate(calls, rounds, host_only=duel.host_only, sync=waits)
+
+
+def _difference(duel, peer, problems):
+    """Return the relative difference of both results, or None; one beyond the tolerance is a problem."""
+    if not (duel.ours.result and peer.result):
+        return None
+    ours, theirs = duel.ours.result(), peer.result()
+    difference = relative_difference(theirs, ours)
+    if not difference <= duel.tolerance:  # also where it is NaN
+        problems.append(
+            f"{peer.label} gave {theirs!r}, ours {ours!r}: they differ by {difference:.1e}, beyond "
+            f"{duel.tolerance:.0e}"
+        )
+    return difference

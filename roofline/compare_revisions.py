@@ -97,7 +97,7 @@ class Row:
     @property
     def rounds(self):
         """Return the rounds of all sittings."""
-        return [pair for sitting in self.sittings for pair in sitting]
+        return sum(self.sittings, [])
 
     @property
     def interval(self):

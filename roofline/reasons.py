@@ -15,7 +15,7 @@ import portable as pk
 from portable.roofline.attainable import LOW
 from portable.roofline.causes import HALF, Cause, causes
 from portable.roofline.units import scaled
-from portable.roofline.verdicts import HELP
+from portable.roofline.verdicts import CAUSES
 
 DISTURBED = 0.7  # of the median: if the fastest repeat is below, other work took the rest
 # multiple of the time outside of kernels: launches that would cost more one by one came from a graph
@@ -61,9 +61,9 @@ def reason(analysis, ceilings, samples=None):
             left -= gap
     found.sort(key=lambda item: -item[0])
     text = " ".join(f"{_sentence(subject + '; '.join(texts))}." for subject, texts in _joined(found))
-    helps = [HELP[cause.name] for _, _, causes in found for cause in causes if cause.name in HELP]
+    help = CAUSES[found[0][2][0].name][1]  # noqa: A001 - the remedy of the first cause ends the text
     return {
-        "text": " ".join([text, *helps[:1]]),
+        "text": f"{text} {help}",
         "causes": [cause.as_dict(subject) for _, subject, causes in found for cause in causes],
     }
 

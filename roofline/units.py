@@ -3,7 +3,6 @@
 import math
 
 from portable.errors import printable
-from portable.roofline.side import error_line as one_line  # noqa: F401
 
 WORDS = {
     "arithmetic": "its arithmetic",
@@ -64,6 +63,11 @@ def printable_document(value):
     if isinstance(value, dict):
         return {key: printable_document(item) for key, item in value.items()}
     return [printable_document(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def one_line(error):
+    """Return an exception's type and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
 def resource(name):

@@ -62,8 +62,6 @@ CAUSES = {  # found by `portable.roofline.reasons`: the name of each, and its me
     "parallelism": ("too few indices", "More indices or teams in one launch would fill the machine."),
     "launch": ("the cost of a launch", "Larger launches, pk.plan or pk.capture."),
 }
-# The remedy that ends a reason; other work is no property of the source.
-HELP = {name: help for name, (_, help) in CAUSES.items() if name != "neighbours"}
 
 
 def titled(name):
@@ -161,7 +159,4 @@ def advice(result):
         )
     if roof.by == "arithmetic" and set(roof.flops_by_dtype) == {"float64"} and roof.share > 0.5:
         found.append("All of it is float64: float32, where its digits are enough, has a higher roof.")
-    told = result.reason or {"text": "", "causes": []}
-    helps = (HELP.get(cause["name"], "") for cause in told["causes"])
-    found += [sentence for sentence in helps if sentence not in told["text"]]
-    return list(dict.fromkeys(found))
+    return found

@@ -84,8 +84,7 @@ class Row:
 
     def samples(self, side: int) -> Samples:
         """Return the seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
-        pairs = [pair for sitting in self.sittings for pair in sitting]
-        return Samples(tuple(p / o if side == 2 else (o, p)[side] for o, p in pairs))
+        return Samples(tuple((o, p, p / o)[side] for o, p in sum(self.sittings, [])))
 
     @property
     def verdict(self) -> str:

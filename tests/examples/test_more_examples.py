@@ -11,8 +11,8 @@ from ..conformance.test_gate import test_an_example_is_short as check_length
 MORE = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in KERNELS)
 
 
-def test_there_are_eight_more():
-    assert MORE == "bitonic compact kalman kmeans life recurrence run_lengths topk".split()
+def test_there_are_seven_more():
+    assert MORE == "bitonic compact kalman kmeans life recurrence topk".split()
 
 
 @pytest.mark.parametrize("name", MORE)
