@@ -83,8 +83,8 @@ def caveats(ceilings, checks):
     failed = {check["check"]: check["text"] for check in checks if not check["passed"]}
     found = [f"No share of the roof is to be trusted: {failed[SIZE]}."] if SIZE in failed else []
     found += [
-        f"The machine was not quiet: {failed[name]}. Times, shares of the roof and reasons are about that work,"
-        " too."
+        f"The machine was not quiet: {failed[name]}. Times, shares of the roof and reasons are about that"
+        " work, too."
         for name in QUIET
         if name in failed
     ]

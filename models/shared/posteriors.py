@@ -160,8 +160,10 @@ def summary(draws: Array) -> dict[str, float]:
 
 
 class Drawn(Shown):
-    """Base of draws that are kept in NetCDF files by ArviZ: a class has a name, `family`, and `to_arviz`; `_of`
-    makes its objects from what a file holds."""
+    """Base of draws that are saved in NetCDF files by ArviZ.
+
+    A class has a name, `family`, and `to_arviz`; `_of` makes its objects from the content of a file.
+    """
 
     family: ClassVar[str]
 
