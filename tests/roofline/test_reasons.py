@@ -102,7 +102,7 @@ def test_kernels_that_lose_are_named_with_their_part(machine):
 
 
 def test_a_loss_in_many_places(machine):
-    """Where no kernel loses a twentieth, the one that loses most is named, with its part."""
+    """The kernel that loses most is named, with its part, if none loses a twentieth."""
     counts = shown.counted()["axpy"]
     launches = [(f"k{n}", counts, bound(counts, machine), 4e-5) for n in range(25)]
     found = reason(Analysis(1e-3, launches, []), machine)
