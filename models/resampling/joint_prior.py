@@ -16,6 +16,35 @@ from ..shared.checks import check_number
 from ..shared.priors import Prior
 
 
+def _check(names, priors, fixed):
+    """Raise unless each parameter is in one of `priors` and `fixed`, and these have no others."""
+    if not isinstance(priors, Mapping) or not priors:
+        raise DTypeError(f"priors must be a dict of parameters and priors, at least one, got {priors!r:.60}")
+    for what, given in (("priors", priors), ("fixed", fixed)):
+        for name in given:
+            if name not in names:
+                raise InputError(
+                    f"{what} has {name!r}, which is no parameter of the model; expected one of "
+                    f"{', '.join(names)}"
+                )
+    for name, prior in priors.items():
+        if not isinstance(prior, Prior):
+            raise DTypeError(
+                f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
+                f" beta of portable.models.resampling.priors, got {prior!r:.60}"
+            )
+    both, neither = (
+        [n for n in names if n in priors and n in fixed],
+        [n for n in names if n not in priors and n not in fixed],
+    )
+    if both or neither:
+        raise InputError(
+            f"{', '.join(both)} in priors and in fixed; expected one of them"
+            if both
+            else f"{', '.join(neither)} neither in priors nor in fixed"
+        )
+
+
 class Priors:
     """Independent priors of some of a model's parameters, the others fixed.
 
@@ -42,33 +71,7 @@ class Priors:
         self, names: tuple[str, ...], priors: Mapping[str, Prior], fixed: Mapping[str, float] | None
     ) -> None:
         fixed = dict(fixed or {})
-        if not isinstance(priors, Mapping) or not priors:
-            raise DTypeError(
-                f"priors must be a dict of parameters and priors, at least one, got {priors!r:.60}"
-            )
-        for what, given in (("priors", priors), ("fixed", fixed)):
-            for name in given:
-                if name not in names:
-                    raise InputError(
-                        f"{what} has {name!r}, which is no parameter of the model; expected one of "
-                        f"{', '.join(names)}"
-                    )
-        for name, prior in priors.items():
-            if not isinstance(prior, Prior):
-                raise DTypeError(
-                    f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
-                    f" beta of portable.models.resampling.priors, got {prior!r:.60}"
-                )
-        both, neither = (
-            [n for n in names if n in priors and n in fixed],
-            [n for n in names if n not in priors and n not in fixed],
-        )
-        if both or neither:
-            raise InputError(
-                f"{', '.join(both)} in priors and in fixed; expected one of them"
-                if both
-                else f"{', '.join(neither)} neither in priors nor in fixed"
-            )
+        _check(names, priors, fixed)
         self.names, self.free = names, tuple(name for name in names if name in priors)
         self.fixed = {name: check_number(value, f"fixed[{name!r}]") for name, value in fixed.items()}
         self.priors = [priors[name] for name in self.free]

@@ -215,20 +215,20 @@ class EM:
         self._show(ended, n)
         saved.write()
         exact, history = self._exact.to_numpy(), history.to_numpy()
-        totals = None if self._local_shards is None else self._total.to_numpy()
-        found = []
-        for k in range(n):
-            model = self._model(exact[k])
-            known = stepped[k] and totals is not None  # the last step was only an E-step, of this model
-            found.append(
-                End(
-                    model,
-                    history[k, : state[k, kernels.STEP] + 1] - log_unit(self.runs),
-                    bool(state[k, kernels.STATUS] == kernels.CONVERGED),
-                    self._read(model, totals[k]).visits if known else None,
-                )
-            )
-        return found
+        totals = [None] * n if self._local_shards is None else self._total.to_numpy()
+        # the last step was only an E-step, of the same model
+        known = [total if own else None for total, own in zip(totals, stepped)]
+        return list(map(self._end, exact, state, history, known))
+
+    def _end(self, rows, state, history, total):
+        """Return the End of a start from its model's rows, and from its sums, or None."""
+        model = self._model(rows)
+        return End(
+            model,
+            history[: state[kernels.STEP] + 1] - log_unit(self.runs),
+            bool(state[kernels.STATUS] == kernels.CONVERGED),
+            None if total is None else self._read(model, total).visits,
+        )
 
     def _batch(self, max_iter, tol):
         """Return a history of zeros, and iterations that write it; those of the previous batch are reused if
