@@ -75,7 +75,7 @@ class Priors:
         self.names, self.free = names, tuple(name for name in names if name in priors)
         self.fixed = {name: check_number(value, f"fixed[{name!r}]") for name, value in fixed.items()}
         self.priors = [priors[name] for name in self.free]
-        self.texts = {name: prior.text for name, prior in zip(self.free, self.priors)}
+        self.texts = {name: priors[name].text for name in self.free}
         self.limits = np.array([(prior.low, prior.high) for prior in self.priors])
         self._low, self._high = self.limits.T
 

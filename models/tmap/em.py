@@ -217,7 +217,7 @@ class EM:
         exact, history = self._exact.to_numpy(), history.to_numpy()
         totals = [None] * n if self._local_shards is None else self._total.to_numpy()
         # the last step was only an E-step, of the same model
-        known = [total if own else None for total, own in zip(totals, stepped)]
+        known = (total if own else None for total, own in zip(totals, stepped))
         return list(map(self._end, exact, state, history, known))
 
     def _end(self, rows, state, history, total):
