@@ -275,7 +275,7 @@ class Workers:
             Several workers have ended, or the scheduler is gone.
         """
         with self._client.as_current():
-            return self._send_request(name, _sent(args, f"what {self._label} are asked"), reduce, numbers)
+            return self._send_request(name, _sent(args, f"the request to {self._label}"), reduce, numbers)
 
     def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
         """Return None, since sums of workers are requested by `ask`.

@@ -101,7 +101,7 @@ def test_no_spaces():
 
 
 def test_what_does_not_pickle(cluster_of):
-    with pytest.raises(DTypeError, match="the method does not pickle"):
+    with pytest.raises(DTypeError, match="the method cannot be pickled"):
         sharding.Shards((n for n in range(3)), [np.zeros(2)], client=cluster_of(1))
     client, odd = cluster_of(1), np.array([None], object)
     odd[0] = (n for n in range(3))
@@ -109,9 +109,9 @@ def test_what_does_not_pickle(cluster_of):
         sharding.Shards(Doubled, [odd], client=client)
     with pytest.raises(DTypeError, match="shard 1 cannot be pickled"):
         sharding.Shards(Doubled, [np.ones(1, object), odd], client=client).map("doubled")
-    with pytest.raises(DTypeError, match="what shards are asked does not pickle"):
+    with pytest.raises(DTypeError, match="the request to shards cannot be pickled"):
         sharding.Shards(Doubled, [np.ones(2)], client=client).map("doubled", odd)
-    with pytest.raises(DTypeError, match="the function does not pickle"):
+    with pytest.raises(DTypeError, match="the function cannot be pickled"):
         processes.map_numbers(odd[0], 3, client=client)
 
 
@@ -120,7 +120,7 @@ def test_a_model_that_does_not_pickle(cluster_of):
     model = resampling.ready.linear_gaussian
     filters = model.filter(space="serial")
     filters.remark = (n for n in range(3))
-    with pytest.raises(DTypeError, match="the method does not pickle"):
+    with pytest.raises(DTypeError, match="the method cannot be pickled"):
         filters.log_likelihood(jobs.observed(), 20, params=[[0.9, 0.5, 0.7]], client=cluster_of(1))
 
 

@@ -126,7 +126,7 @@ def backwards(i, x, out):
 
 
 def test_a_negative_bound_of_an_index_is_noted():
-    with pytest.raises(pk.CheckError, match=r"test_step29_parts.py:\d+.*bound -2.*do not count from the end"):
+    with pytest.raises(pk.CheckError, match=r"test_step29_parts.py:\d+.*bound -2.*cannot count from the end"):
         launch_for("checked", 5, backwards, np.zeros(5), np.zeros(5))
 
 

@@ -460,7 +460,7 @@ def test_another_release_is_named(tmp_path, monkeypatch):
     with Store(tmp_path / "run", "a job", {"tau": 1}) as kept:
         kept.put("a", rows=np.zeros(3))
     monkeypatch.setattr(pk, "__version__", "99.0")
-    with pytest.warns(RuntimeWarning, match=r"run' was begun by portable 0.*; portable 99\.0 goes on"):
+    with pytest.warns(RuntimeWarning, match=r"run' was begun by portable 0.*; portable 99\.0 continues"):
         with Store(tmp_path / "run", "a job", {"tau": 1}) as kept:
             assert kept.get("a") is not None
     with pytest.raises(InputError, match=r"another run, begun by portable 0.*: tau is 1 there, 2 here"):

@@ -87,7 +87,7 @@ def test_a_policy_is_an_expression(report):
             "argument 'np.one(10)' cannot be evaluated: AttributeError",
         ),
         ("axpy", "n=few n 2.0 1 1".split(), "n is 'few'; expected numbers"),
-        ("axpy", ["'ten'", "2.0", "1", "1"], "policy: 'ten' is none"),
+        ("axpy", ["'ten'", "2.0", "1", "1"], "policy is 'ten'; expected"),
     ],
 )
 def test_a_wrong_argument_is_named(report, name, arguments, words):

@@ -184,7 +184,7 @@ def test_nan_is_counted_and_named():
         (smc2, {"renew_below": 1.5}, E.InputError, "renew_below is 1.5; expected a share between 0 and 1"),
         (smc2, {"start": {"phi": 0.5}}, E.InputError, "start is not for populations, which begin as draws"),
         (smc2, {"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma neither in priors nor in fixed"),
-        (smc, {"inputs": DATA}, E.InputError, "inputs is given"),
+        (smc, {"inputs": DATA}, E.InputError, "inputs is not for populations"),
         (smc, {"data": np.zeros((2, 2, 2))}, E.ShapeError, r"data has shape \(2, 2, 2\)"),
         (smc, {"data": ["a"]}, E.DTypeError, "data must hold real numbers"),
         (smc, {"priors": None}, E.DTypeError, "priors must be a dict"),
