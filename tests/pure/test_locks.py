@@ -14,6 +14,8 @@ import llvmlite.binding as llvm
 import pytest
 
 from portable.core import locks
+from portable.core.language import frontend
+from portable.core.machines.cpu.pool import Pool
 
 
 @locks.compile_alone
@@ -181,12 +183,24 @@ def test_threads_that_ask_side_by_side_get_the_same_code(imports):
     assert done.returncode == 0, done.stderr
 
 
-def test_ctrl_c_is_not_lost_where_locks_are_dropped():
+def kept_function():
+    def f(i, x):
+        x[i] = 1.0
+
+    frontend.keep(f, ["def f(i, x):"])
+    frontend.scope_of(f)
+    return f
+
+
+@pytest.mark.parametrize(
+    "made", [locks.Lock, kept_function, lambda: Pool(2)], ids="lock function pool".split()
+)
+def test_ctrl_c_is_not_lost_where_something_is_dropped(made):
     """An exception in a callback of a weak reference is ignored; here only C code runs from the signal to the
     end.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    dropped = [locks.Lock()]
+    dropped = [made()]
     try:
         with pytest.raises(KeyboardInterrupt):
             list(map(operator.methodcaller("__call__"), (_thread.interrupt_main, dropped.clear)))

@@ -1,8 +1,10 @@
 """Test the CPU thread pool: every chunk runs once, with any number of threads, and nothing hangs: successive
 launches, sleep, a fork, the interpreter's exit."""
 
+import _thread
 import contextlib
 import ctypes
+import gc
 import os
 import queue
 import signal
@@ -315,6 +317,35 @@ def test_a_dropped_pool_ends_its_threads():
     assert len(threads := _tasks() - before) == 2
     del pool
     assert _gone(threads)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts threads in /proc")
+@pytest.mark.parametrize("amid", ["pthread_create", "pthread_join"])
+def test_ctrl_c_leaves_no_thread_behind(amid, monkeypatch):
+    """A thread that was neither recorded nor joined would go on in memory that is freed."""
+    pool, before, posix = Pool(3), _tasks(), pool_module.posix
+
+    def interrupting(name):
+        if name == amid:
+            _thread.interrupt_main()
+        return posix(name)
+
+    monkeypatch.setattr(pool_module, "posix", interrupting)
+    with pytest.raises(KeyboardInterrupt):
+        pool.start(), pool.close()
+    monkeypatch.undo()
+    threads = _tasks() - before
+    pool.close()
+    assert _gone(threads) and not pool._started
+
+
+def test_a_thread_of_a_pool_may_collect_it():
+    pool = Pool(3, native=False)
+    pool.start()
+    pool.cycle, executor = pool, pool._executor
+    del pool
+    executor.submit(gc.collect).result()
+    assert executor._shutdown
 
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2"])

@@ -113,7 +113,8 @@ def check_function(fn, kind):
     return place
 
 
-_files = weakref.WeakKeyDictionary()  # function -> lines of its file
+# by references to functions, which C code drops as in locks.py: lines of their files
+_files = {}
 
 
 def keep(fn, lines=None):
@@ -125,20 +126,20 @@ def keep(fn, lines=None):
         given, command = sys.orig_argv, (fn.__module__, fn.__code__.co_filename) == ("__main__", "<string>")
         if not lines and command and "-c" in given:  # python -c
             lines = given[given.index("-c") + 1].splitlines(keepends=True)
-    _files[fn] = lines
+    _files[weakref.ref(fn, _files.pop)] = lines
 
 
 def kept_lines(fn):
     """Return the lines of a function's file that `keep` stored; an empty list if the file had none, None if
     `keep` was not called."""
-    return _files.get(fn)
+    return _files.get(weakref.ref(fn))
 
 
 def lines_of(fn):
     """Return the source lines of a function and the number of the first one; raise OSError if there are
     none."""
     first = fn.__code__.co_firstlineno
-    lines = _files.get(fn)
+    lines = kept_lines(fn)
     return (inspect.getblock(lines[first - 1 :]), first) if lines else inspect.getsourcelines(fn)
 
 
@@ -213,14 +214,15 @@ def is_own(fn):
 _ADDING = {"atomic_add", "atomic_sub"}
 MOST_LINES = 20_000  # of one source; as many compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold
-_scopes = weakref.WeakKeyDictionary()
+_scopes = {}  # as _files
 
 
 def scope_of(fn):
     """Return the values, at the first call, of the outside names that a function uses, on any space."""
-    if fn not in _scopes:
-        _scopes[fn] = _scope(fn)
-    return _scopes[fn]
+    key = weakref.ref(fn, _scopes.pop)
+    if key not in _scopes:
+        _scopes[key] = _scope(fn)
+    return _scopes[key]
 
 
 def has_loops(text, given):

@@ -99,7 +99,7 @@ class Pool:
             self._memory = create_string_buffer(pool_code.INSIDE + 128 * (n_threads + 1))
             self.handle = (addressof(self._memory) + 127) & ~127
         self._forget_threads()
-        _pools.add(self)
+        _pools.add(weakref.ref(self, _pools.discard))
 
     @property
     def _code(self):
@@ -186,7 +186,7 @@ class Pool:
 
     def close(self):
         """End the threads; the next `run` or `start` makes new ones."""
-        with self.lock:
+        with self.lock, locks.uninterrupted():
             if self._finalizer:
                 self._finalizer()
             self._forget_threads(self.lock)
@@ -202,6 +202,7 @@ class Pool:
             for condition in (pool_code.WORK, pool_code.DONE):
                 posix("pthread_cond_init")(c_void_p(self.handle + condition), None)
 
+    @locks.uninterrupted()  # a thread that is not recorded would outlive its memory
     def _start(self):
         self._started = True
         if self.n_threads == 1:
@@ -210,7 +211,8 @@ class Pool:
             from concurrent.futures import ThreadPoolExecutor
 
             self._executor = ThreadPoolExecutor(self.n_threads - 1, "portable")
-            self._finalizer = weakref.finalize(self, self._executor.shutdown)
+            # without waiting: the thread that collects may be one of them
+            self._finalizer = weakref.finalize(self, self._executor.shutdown, False)
             return
         patience = 1000 * pool_code.PATIENCE * pool_code.SPIN_MICROSECONDS
         for place, number in (
@@ -228,7 +230,7 @@ class Pool:
                 f"threads: the system allowed {len(threads) + 1} of {self.n_threads} threads; launches "
                 "use those.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _run_plain(self, fn, block, begin, end, chunk):
@@ -250,13 +252,13 @@ _RUN = CFUNCTYPE(None, *[c_void_p] * 3, *[c_int64] * 3)
 _RING = CFUNCTYPE(c_int, c_void_p, *[c_int64] * 3)
 _STOP = CFUNCTYPE(None, c_void_p)
 _word = c_int64.from_address
-_pools = weakref.WeakSet()
+_pools: set[weakref.ref] = set()  # as in locks.py
 
 
 def _forget_threads():
     """In the child of a fork only the forking thread lives: its pools have no workers, their locks no
     holders."""
-    for pool in _pools:
+    for pool in filter(None, [found() for found in list(_pools)]):
         if pool._finalizer:
             pool._finalizer.detach()
         pool._forget_threads()
@@ -288,6 +290,7 @@ def _create_threads(n_threads, function, argument):
     return threads
 
 
+@locks.uninterrupted()  # afterwards the memory and the code are freed
 def _end_threads(threads, code, handle, memory):
     """Stop and join the workers, which use `memory` and `code`. Runs at the interpreter's exit, too."""
     if _word(handle + pool_code.GATE).value & 1:
