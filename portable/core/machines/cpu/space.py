@@ -114,15 +114,17 @@ def _code(*launch):
     """Return the facts of a kernel that a launch requires, and a function that loads its functions of one
     kind: from the disk cache, or compiled.
     """
-    name = _fingerprint(*launch)
+    (kernel, _, *types), name = launch, _fingerprint(*launch)
     if kept := name and cache.get(name, False):
         key, facts = ast.literal_eval(kept.decode())
     else:
         entry = _emitted(*launch)
         key, facts = engine.key_of(entry.identity_of_code), entry.facts
-        if name and name == _fingerprint(*launch):  # no other thread has changed the value of a global name
+        # not that of a kernel whose result parallel_for refuses, or warns of; nor if another thread has
+        # changed the value of a global name
+        lost = not entry.reducers and kernel.portable_text.returns_something
+        if name and not lost and name == _fingerprint(*launch):
             cache.put(name, repr((key, facts)).encode())
-    kernel, _, *types = launch
 
     def load(kind):
         text = lambda: _emitted(kernel, kind, *types).text  # noqa: E731
