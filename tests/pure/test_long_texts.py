@@ -11,7 +11,7 @@ import pytest
 import portable as pk
 from portable.core.language import frontend
 from portable.core import locks
-from portable.core.compiler.reading import build
+from portable.core.compiler.reading import build, statements
 
 
 def made(lines, name):
@@ -38,6 +38,18 @@ def test_loops_within_loops_are_looked_at_a_few_times_each(monkeypatch):
         assert len(nest(depth).portable_text.webs) == 3 + depth
         counts[depth] = len(looks)
     assert counts[6] <= 3 * counts[3] and counts[12] <= 2.5 * counts[6] and counts[18] <= 2 * counts[12]
+
+
+def test_a_long_chain_of_conditions_is_walked_a_few_times(monkeypatch):
+    """The number of visited nodes does not grow with the square of the length."""
+    visits, walk = {}, statements.walk
+    for n in (40, 160):
+        counted = []
+        monkeypatch.setattr(statements, "walk", lambda node: counted.append(len(walk(node))) or walk(node))  # noqa: B023
+        chain = ["if x[i] == 0.0: n = 1", *(f"elif x[i] == {k}.5: n = {k}" for k in range(n)), "x[i] = n"]
+        pk.parallel_for(pk.RangePolicy(0, 3, space="checked"), made(chain, f"chain {n}"), np.zeros(3), 1)
+        visits[n] = sum(counted)
+    assert visits[160] < 8 * visits[40]
 
 
 def test_nineteen_nested_loops_run(space="serial"):

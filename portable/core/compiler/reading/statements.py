@@ -296,7 +296,7 @@ def members_loop(build, s, call):
         build.frame.call,
         start=start,
         stop=stop,
-        breaks=_own_exit(s, ast.Break),
+        breaks=_exits(s.body, ast.Break),
         at=(build.frame.text, call),
     )
     loop.varying = build.W == 1 or loop.breaks
@@ -337,7 +337,7 @@ def counted_loop(build, s, start, stop, step, item=None):
 def unrolled_range(build, s, call, *ends):
     """Return the numbers of a range loop to unroll, because it has few iterations or names pk.static; else
     None."""
-    if not all(isinstance(end, int) for end in ends) or _leaves(s) or _own_exit(s):
+    if not all(isinstance(end, int) for end in ends) or _leaves(s) or _exits(s.body):
         return None
     numbers = range(*ends)
     total = len(numbers) * build.unrolled
@@ -359,7 +359,7 @@ def put_loop(build, s, loop, item=None):
     """Build a loop that is not unrolled; `item` returns the loop's target, by default the counter."""
     loop.body = Block(build.block, split=loop.form == "members")
     loop.deciding = functools.partial(_deciding, s)
-    loop.exits, loop.returns = _own_exit(s), _returns(s)
+    loop.exits, loop.returns = _exits(s.body), _returns(s)
     build.put(loop)
     if loop.form == "while":
         build.frame.loops.append(loop)
@@ -391,7 +391,7 @@ def begin_trip(build, s, item):
 
 
 def unroll(build, s, items):
-    if _own_exit(s) or _returns(s):
+    if _exits(s.body) or _returns(s):
         loop = build.put(Loop("trips", build.frame.call, trips=[], exits=True))
         for item in items:
             loop.trips.append(Block(build.block))
@@ -422,21 +422,20 @@ def _cached_by_statement(search):
 @_cached_by_statement
 def _heavy(s):
     """Return (then, else): True for each branch of an `if` that costs more than a jump."""
-    return tuple(
-        any(isinstance(n, _HEAVY) for part in body for n in walk(part)) for body in (s.body, s.orelse)
+    return tuple(any(map(_costs, body)) for body in (s.body, s.orelse))
+
+
+def _costs(part):
+    if isinstance(part, ast.If):  # of a long chain, each part once
+        return _costs(part.test) or any(_heavy(part))
+    return any(isinstance(n, _HEAVY) for n in walk(part))
+
+
+def _exits(body, kinds=(ast.Break, ast.Continue)):
+    """Return True if statements break or continue the loop around them."""
+    return any(
+        isinstance(s, kinds) or isinstance(s, ast.If) and _exits(s.body + s.orelse, kinds) for s in body
     )
-
-
-def _own_exit(loop, kinds=(ast.Break, ast.Continue)):
-    """Return True if the loop's body breaks or continues this loop itself."""
-
-    def search(body):
-        return any(
-            isinstance(s, kinds) or isinstance(s, ast.If) and (search(s.body) or search(s.orelse))
-            for s in body
-        )
-
-    return search(loop.body)
 
 
 @_cached_by_statement
@@ -460,20 +459,15 @@ def _deciding(loop):
 
 @_cached_by_statement
 def _returns(s):
+    if isinstance(s, ast.If):
+        return any(map(_returns, s.body + s.orelse))
     return any(isinstance(n, ast.Return) for n in walk(s))
 
 
 @_cached_by_statement
 def _leaves(s):
     """Return True if lanes may leave the enclosing iteration or function inside this statement."""
-    if _returns(s):
-        return True
-    if isinstance(s, ast.If):
-        return any(
-            isinstance(q, (ast.Break, ast.Continue)) or (isinstance(q, ast.If) and _leaves(q))
-            for q in s.body + s.orelse
-        )
-    return False
+    return _returns(s) or isinstance(s, ast.If) and _exits(s.body + s.orelse)
 
 
 def _computes(loop):
