@@ -15,7 +15,7 @@ from .core.places import space as spaces
 from .core.language.annotations import AnyPolicy
 from .core import registry
 from .library.copies import copy_of
-from .core.language.kernel import Kernel
+from .core.language.kernel import AnyKernel
 from .core.places.policy import as_policy
 from .core.language.reducer import Reducers
 
@@ -24,7 +24,7 @@ _REFERENCE = "checked"  # the space that defines the meaning of a kernel
 
 def assert_same_on_all_spaces(
     policy: AnyPolicy,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     reducer: Reducers | None = None,
     terms: int | None = None,

@@ -75,9 +75,7 @@ def _open_to_others(path):
         return None
     for place in (path, *path.resolve().parents):
         mode = place.stat()
-        shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (
-            place == path or not mode.st_mode & stat.S_ISVTX
-        )
+        shared = mode.st_mode & 0o022 and (place == path or not mode.st_mode & stat.S_ISVTX)
         if shared or mode.st_uid not in (os.getuid(), *([] if place == path else [0])):
             return place
     return None
@@ -101,7 +99,7 @@ def _opened(path):
         return None
     # of the opened folder, even if the path has been replaced since it was checked
     mode = os.fstat(directory)
-    shared = mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    shared = mode.st_mode & 0o022
     if not os.path.samestat(mode, os.stat(path)) or mode.st_uid != os.getuid() or shared:
         os.close(directory)
         return None
@@ -149,9 +147,7 @@ def get(name, counts=True):
 
 def _is_own(mode):
     """Return True for a file that this user, and no other, can write."""
-    own = (
-        os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    )
+    own = os.name != "posix" or mode.st_uid == os.getuid() and not mode.st_mode & 0o022
     return own and stat.S_ISREG(mode.st_mode)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ..core.language.kernel import Kernel
+from ..core.language.kernel import AnyKernel
 
 _VERSION = "0.68"  # its LLVM is the one that portable uses
 
@@ -50,7 +50,7 @@ def register():
     from . import launches, policies, views, words  # noqa: F401
 
 
-def cuda_kernel(kernel: Kernel[Any, *tuple[Any, ...]]) -> Any:
+def cuda_kernel(kernel: AnyKernel) -> Any:
     """Return a range kernel as one of numba-cuda's, which compiles and launches it.
 
     `cuda_kernel(kernel)[blocks, threads, stream](n, *args)` runs indices 0 to n - 1.

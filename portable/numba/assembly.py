@@ -91,11 +91,15 @@ def rounded(body):
     return re.sub(r"\b(add|sub|mul)\.(f32|f64)\b", r"\1.rn.\2", body)
 
 
+def result_type(outs):
+    """Return the type of a function's result: none, a number, or a structure of them."""
+    return outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
+
+
 def call(builder, body, outs, args, pure):
     """Return the block at the builder's place; its results."""
     letters = ["=&" + REGISTERS[str(o)][0] for o in outs] + [REGISTERS[str(a.type)][0] for a in args]
     letters += [] if pure else ["~{memory}"]
-    result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
-    kind = ir.FunctionType(result, [a.type for a in args])
+    kind = ir.FunctionType(result_type(outs), [a.type for a in args])
     value = builder.call(ir.InlineAsm(kind, body, ",".join(letters), side_effect=not pure), args)
     return [value] if len(outs) == 1 else [builder.extract_value(value, k) for k in range(len(outs))]

@@ -68,8 +68,7 @@ def _of_registers(linked, inputs, outs):
     """Return a module with a function "outer" that passes words and results of a portable function in
     registers.
     """
-    result = outs[0] if len(outs) == 1 else ir.LiteralStructType(outs) if outs else ir.VoidType()
-    module = _module(linked.written.name)
+    result, module = assembly.result_type(outs), _module(linked.written.name)
     outer = ir.Function(module, ir.FunctionType(result, inputs), "outer")
     b = ir.IRBuilder(outer.append_basic_block("begin"))
     place = b.alloca(ir.ArrayType(I64, max(1, len(inputs) + len(outs))))

@@ -23,8 +23,8 @@ from ..core import cache, locks
 from ..core.language.words import int32
 from ..core.machines.cpu import native
 from ..errors import SpaceUnavailableError
+from .types import I64, PTR
 
-I64, PTR = ir.IntType(64), ir.PointerType()
 ENTRY = ir.FunctionType(ir.VoidType(), [PTR, I64, I64, I64])  # as core/machines/cpu/lower.py emits them
 MOST = 2**62  # threads: all of numba's
 CHUNKS_A_THREAD = 8  # more of them, and all end nearer to each other

@@ -163,6 +163,9 @@ class Kernel(_Written, Generic[Result, *Arguments]):
         def __call__(self, index: Any, /, *args: *Arguments) -> Result: ...
 
 
+AnyKernel = Kernel[Any, *tuple[Any, ...]]
+
+
 class Function(_Written, Generic[Parameters, Result]):
     """Function that @function makes; kernels call it, and it is compiled into them."""
 

@@ -31,7 +31,7 @@ from ...errors import (
     WrongSpaceError,
 )
 from ..language.frontend import by_users_names, is_own, only_added, writes
-from ..language.kernel import Function, Kernel
+from ..language.kernel import AnyKernel, Function, Kernel
 from ..places.policy import KINDS, WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.host_arrays import describe_lent
@@ -55,6 +55,7 @@ _statics = {}  # the last constants by type and repr, one object each: a NaN equ
 _policy, _space = functools.lru_cache(maxsize=1024)(as_policy), functools.lru_cache(maxsize=64)(require)
 _REFUSED = InputError, struct.error
 Names: TypeAlias = Union[str, tuple[str, ...]]
+_BoxKernel: TypeAlias = Kernel[Any, Any, *tuple[Any, ...]]
 
 
 def _describe(args, before=(), level=0):
@@ -385,7 +386,7 @@ def _prepare(policy_kind, reducers, space, kernel, specs, key, words):
     backend = registry.launches(space.name)
     code = _code_of(space, backend, kernel, policy_kind, names[first:], wanted, reducers) if key else _no_code
     code(words)
-    # if the source was not read, the code was found on disk, and so it has been accepted before
+    # if the source was not read, the code was found on disk, where only that of accepted ones is
     if key and not reducers and "portable_text" in vars(kernel):
         refuse_results(kernel)
     pack_weak = None if backend.interprets else _own_float(wanted)
@@ -666,7 +667,7 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    kernel: _BoxKernel,
     *args: Any,
     reducer: Reducer,
     out: None = None,
@@ -675,7 +676,7 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    kernel: _BoxKernel,
     *args: Any,
     reducer: tuple[Reducer, ...],
     out: None = None,
@@ -684,7 +685,7 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: MDRangePolicy,
-    kernel: Kernel[Any, Any, *tuple[Any, ...]],
+    kernel: _BoxKernel,
     *args: Any,
     reducer: Reducers = ...,
     out: Out,
@@ -693,7 +694,7 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: Any,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     out: Out | None = None,
     label: str | None = None,
@@ -702,7 +703,7 @@ def parallel_reduce(
 @overload
 def parallel_reduce(
     policy: Any,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     out: Out | None = None,
     label: str | None = None,

@@ -46,9 +46,10 @@ class Host(Memory):
         return view._array
 
     def array(self, shape, dtype, zero):
-        if not zero and math.prod(shape) * dtype.itemsize >= LARGE:
-            return over_new(_Large(math.prod(shape) * dtype.itemsize), shape, dtype)
-        raw = (np.zeros if zero else np.empty)(math.prod(shape) * dtype.itemsize + _ALIGNMENT, np.uint8)
+        nbytes = math.prod(shape) * dtype.itemsize
+        if not zero and nbytes >= LARGE:
+            return over_new(_Large(nbytes), shape, dtype)
+        raw = (np.zeros if zero else np.empty)(nbytes + _ALIGNMENT, np.uint8)
         return np.ndarray(shape, dtype, raw, -address(raw) % _ALIGNMENT)
 
     def allocate(self, nbytes, zero=False):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.language.annotations import AnyPolicy
 from ...errors import InputError
-from ...core.language.kernel import Kernel
+from ...core.language.kernel import AnyKernel
 from ...core import registry
 from ...core.places.policy import TeamPolicy, as_policy, check_index
 from ...core.language.reducer import Reducers
@@ -90,7 +90,7 @@ class Report:
 
 def check(
     policy: AnyPolicy,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     reducer: Reducers | None = None,
     seeds: Sequence[int] | None = None,

@@ -10,7 +10,7 @@ from ...core import events, locks
 from ...core.language.annotations import AnyPolicy, Scan
 from ...core import registry
 from ...errors import InputError, SpaceError
-from ...core.language.kernel import Kernel
+from ...core.language.kernel import AnyKernel
 from ...core.language.reducer import Reducers
 
 _lock = locks.Lock()  # a build's counters are for one launch at a time
@@ -19,7 +19,7 @@ BUILDS = ("text", "touched", "lanes", "banks", "executed")
 
 def count(
     policy: AnyPolicy,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     reducer: Reducers = (),
     scan: Scan | None = None,

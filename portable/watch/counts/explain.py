@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ...core.launch import dispatch
 from ...core.language.annotations import AnyPolicy, Scan
-from ...core.language.kernel import Kernel
+from ...core.language.kernel import AnyKernel
 from ...core.language.reducer import Reducers
 
 
@@ -69,7 +69,7 @@ class Explanation:
         )
 
 
-def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any) -> Explanation:
+def explain(policy: AnyPolicy, kernel: AnyKernel, *args: Any) -> Explanation:
     """Explain the code that parallel_for would run: packed or scalar, registers, spills, occupancy, and
     each line's access pattern.
 
@@ -98,7 +98,7 @@ def explain(policy: AnyPolicy, kernel: Kernel[Any, *tuple[Any, ...]], *args: Any
 
 def listing(
     policy: AnyPolicy,
-    kernel: Kernel[Any, *tuple[Any, ...]],
+    kernel: AnyKernel,
     *args: Any,
     reducer: Reducers = (),
     scan: Scan | None = None,

@@ -124,6 +124,11 @@ class Code:
         place = self.b.gep(self.block, [I64(8 * word)], I8, inbounds=True)
         return self.b.load(place, llvm_type, align=8)
 
+    def bounds(self):
+        """Return begin and end of each dimension of a box."""
+        n = int(self.policy_kind[-1])
+        return [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(n)]
+
     def loop(self, begin, end, step, body):
         """Emit a loop over index = begin, begin + step, ... while index + step <= end; return the first
         remaining index."""

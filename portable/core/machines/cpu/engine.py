@@ -262,7 +262,7 @@ declare void @llvm.x86.sse.ldmxcsr(ptr)
 define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
   %before = alloca i32
   %usual = alloca i32
-  store i32 8064, ptr %usual ; 0x1F80
+  store i32 8064, ptr %usual
   call void @llvm.x86.sse.stmxcsr(ptr %before)
   call void @llvm.x86.sse.ldmxcsr(ptr %usual)
   call void %fn(ptr %block, i64 %begin, i64 %end, i64 %worker)

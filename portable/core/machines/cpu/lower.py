@@ -189,8 +189,7 @@ def short_loop(code, begin, end, step, body):
 
 def _rows(code, first, last, copies):
     """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
-    b, d = code.b, int(code.policy_kind[-1])
-    bounds = [(code.extra(f"begin{k}"), code.extra(f"end{k}")) for k in range(d)]
+    b, bounds = code.b, code.bounds()
     begin, one = bounds[-1][0], I64(1)
     *inner, length = (b.sub(high, low, flags=NSW) for low, high in bounds[1:])
 

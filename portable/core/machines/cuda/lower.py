@@ -269,8 +269,7 @@ def _tile(code):
     Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the tile's
     height.
     """
-    b, d = code.b, int(code.policy_kind[-1])
-    bounds = [(code.extra(f"begin{k}"), code.extra(f"end{k}")) for k in range(d)]
+    b, bounds = code.b, code.bounds()
     bits, here, one = code.extra("block_size"), thread(code.ops), I64(1)
     height = b.ashr(I64(code.machine.threads), bits)
     before, column = b.shl(block(code.ops), bits), b.and_(here, b.sub(b.shl(one, bits), one))
