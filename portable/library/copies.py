@@ -296,7 +296,7 @@ def _check_value(value, dtype, cast):
     if not isinstance(value, (bool, int, float, complex, np.generic)):
         raise InputError(
             f"deep_copy: the source is {value!r} of type {type(value).__name__}; expected a View, a NumPy "
-            "array, a bool, an int, a float or a complex number"
+            "array or a number"
         )
     lost = isinstance(value, (complex, np.complexfloating)) and dtype.name not in PARTS
     with np.errstate(all="ignore"):

@@ -21,17 +21,23 @@ _UNSUPPORTED = {
     "List": "a list; write a tuple, or a pk.local to change its items",
     "Set": "a set; write a tuple",
     "JoinedStr": "a string",
-    "Await": "await",
-    "Yield": "yield",
     "Starred": "'*'; write the items one by one, or a part of the tuple, t[1:]",
+    "Lambda": "a lambda; define it beside the kernel, with @pk.function",
+    "NamedExpr": "':='; assign on a line of its own",
+    **dict.fromkeys("ListComp SetComp DictComp GeneratorExp".split(), "a comprehension; write a loop"),
 }
 _INSTEAD = {
-    "prange": "a kernel's indices run side by side, and loops within it are of range",
+    "prange": "a kernel's indices run side by side; loops are of range",
     "reversed": "range(n - 1, -1, -1) counts down",
     "divmod": "write a // b, a % b",
+    "at": "write pk.atomic_add(x, i, v)",
+    "mean": "a mean is x.sum() / x.size",
+    **dict.fromkeys("argmax argmin all any".split(), "write a loop"),
+    **dict.fromkeys(
+        "zeros empty ones full array eye zeros_like empty_like".split(),
+        "pk.vector(x, y) holds few numbers, pk.local(shape, dtype) an array of one index's own",
+    ),
 }
-for _name in ("zeros", "empty", "ones", "full", "array", "eye", "zeros_like", "empty_like"):
-    _INSTEAD[_name] = "pk.vector(x, y) holds few numbers, pk.local(shape, dtype) an array of one index's own"
 
 _AT_A_PROMPT = (
     "the prompt before Python 3.13, and what is piped in, keep none; put it in a file and run"
@@ -52,14 +58,17 @@ def of_syntax(kind):
 def of_call(fn, name):
     """Return the replacement of a call that kernels do not support."""
     if frontend.is_own(fn):
-        return ", where one index or team is at work; it is for the host, before or after a launch"
-    if isinstance(fn, types.FunctionType) and (fn.__module__ or "").partition(".")[0] != "numpy":
+        return ", where one index or team is at work; it is for the host"
+    module = (getattr(fn, "__module__", None) or "").partition(".")[0]
+    if isinstance(fn, types.FunctionType) and module != "numpy":
         return "; mark it with @pk.function"
     last = name.rpartition(".")[2]
     if last in _INSTEAD:
         return f"; {_INSTEAD[last]}"
     if name.startswith(("np.random.", "numpy.random.", "random.")):
         return "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
+    if module not in ("numpy", "math", "scipy") and not hasattr(fn, "nin"):  # which ufuncs have
+        return "; call it before the launch, and pass the result"
     return f"; there are {', '.join(row.name for row in words.ROWS if row.line)}"
 
 

@@ -18,63 +18,62 @@ from . import wrong_kernels as wrong
 X = np.ones(5)
 READ_ONLY = np.ones(5)
 READ_ONLY.flags.writeable = False
-MIXED = (X, np.ones(5, np.int64), np.ones(5, np.uint64))
+# arguments other than X alone
+ARGUMENTS = {
+    wrong.mixes_signs: (X, np.ones(5, np.int64), np.ones(5, np.uint64)),
+    wrong.writes_to_the_first: (READ_ONLY, X),
+    wrong.adds_a_number_too_large: (np.ones(5, np.int32),),
+    wrong.adds_to_a_number: (X, 0.0),
+    wrong.adds_to_a_number_in_a_loop: (X, 0.0),
+    wrong.assigns_to_an_array_s_name: (X, X),
+}
 
-# kernel, arguments, exception, words of the message
+# kernel, exception, words of the message
 TABLE = [
-    (wrong.stores_a_string, (X,), LanguageError, ["string"]),
-    (wrong.makes_a_dict, (X,), LanguageError, ["dict"]),
-    (wrong.makes_a_list, (X,), LanguageError, ["comprehension"]),
-    (wrong.calls_the_system, (X,), LanguageError, ["os.getpid"]),
-    (wrong.calls_unmarked, (X,), LanguageError, ["not_marked", "@pk.function"]),
-    (wrong.uses_an_undefined_name, (X,), LanguageError, ["'undefined_factor' is not defined"]),
-    (wrong.uses_before_assignment, (X,), LanguageError, ["'late'", "before"]),
-    (wrong.uses_an_outside_array, (X,), LanguageError, ["outside", "argument"]),
-    (wrong.adds_a_view, (X,), LoweringError, ["view", "number"]),
-    (wrong.too_many_indices, (X,), LoweringError, ["'x'", "1 dimension", "2 indices"]),
-    (wrong.indexes_by_a_float, (X,), LoweringError, ["integer"]),
-    (wrong.asks_for_a_missing_attribute, (X,), LanguageError, ["'mean'", "shape"]),
-    (wrong.loops_over_a_view, (X,), LanguageError, ["range"]),
-    (wrong.tries, (X,), LanguageError, ["try"]),
-    (wrong.opens_a_context, (X,), LanguageError, ["with"]),
-    (wrong.defines_a_function, (X,), LanguageError, ["nested function"]),
-    (wrong.imports, (X,), LanguageError, ["import"]),
-    (wrong.passes_a_keyword, (X,), LanguageError, ["keyword"]),
-    (wrong.forgets_an_argument, (X,), LoweringError, ["3 argument", "2 were given"]),
-    (wrong.recurses, (X,), LanguageError, ["'forever' calls itself"]),
-    (wrong.unpacks_too_much, (X,), LoweringError, ["3 values", "a, b, c"]),
-    (wrong.mixes_signs, MIXED, LoweringError, ["int64", "uint64", "cast"]),
-    (wrong.shifts_a_float, (X,), LoweringError, ["integers", "float64"]),
-    (wrong.names_a_missing_word, (X,), LanguageError, ["no_such_word"]),
-    (wrong.writes_to_the_first, (READ_ONLY, X), LoweringError, ["'x'", "read-only"]),
-    (wrong.local_of_unknown_size, (X,), LoweringError, ["local", "compile time"]),
-    (wrong.adds_a_number_too_large, (np.ones(5, np.int32),), LoweringError, ["4294967296", "int32"]),
-    (wrong.index_as_team, (X,), LanguageError, ["league_rank"]),
-    (wrong.adds_to_a_number, (X, 0.0), LanguageError, ["`s += x[i]`", "nothing reads", "parallel_reduce"]),
-    (wrong.adds_to_a_number_in_a_loop, (X, 0.0), LanguageError, ["`s = s + x[j]`", "nothing reads"]),
-    (wrong.assigns_to_an_array_s_name, (X, X), LanguageError, ["`y = 2.0 * x[i]`", "y[...]"]),
-    (wrong.returns_from_parallel_for, (X,), LanguageError, ["`return 2.0 * x[i]`", "parallel_reduce"]),
-    (wrong.returns_early_from_parallel_for, (X,), LanguageError, ["`return x[i]`", "drops"]),
-    (wrong.launches, (X,), LanguageError, ["pk.parallel_for", "for the host"]),
-    (wrong.draws_by_numpy, (X,), LanguageError, ["np.random.rand", "pk.random"]),
+    (wrong.stores_a_string, LanguageError, ["string"]),
+    (wrong.makes_a_dict, LanguageError, ["dict", "number its keys"]),
+    (wrong.calls_the_system, LanguageError, ["os.getpid", "pass the result"]),
+    (wrong.calls_unmarked, LanguageError, ["not_marked", "@pk.function"]),
+    (wrong.uses_an_undefined_name, LanguageError, ["'undefined_factor' is not defined"]),
+    (wrong.uses_before_assignment, LanguageError, ["'late'", "before"]),
+    (wrong.uses_an_outside_array, LanguageError, ["outside", "argument"]),
+    (wrong.adds_a_view, LoweringError, ["view", "number"]),
+    (wrong.too_many_indices, LoweringError, ["'x'", "1 dimension", "2 indices"]),
+    (wrong.tries, LanguageError, ["try"]),
+    (wrong.defines_a_function, LanguageError, ["nested function"]),
+    (wrong.imports, LanguageError, ["import"]),
+    (wrong.recurses, LanguageError, ["'forever' calls itself"]),
+    (wrong.unpacks_too_much, LoweringError, ["3 values", "a, b, c", "a tuple of 2"]),
+    (wrong.mixes_signs, LoweringError, ["int64", "uint64", "cast"]),
+    (wrong.shifts_a_float, LoweringError, ["integers", "float64"]),
+    (wrong.writes_to_the_first, LoweringError, ["'x'", "read-only"]),
+    (wrong.adds_a_number_too_large, LoweringError, ["4294967296", "int32"]),
+    (wrong.index_as_team, LanguageError, ["league_rank"]),
+    (wrong.adds_to_a_number, LanguageError, ["`s += x[i]`", "nothing reads", "parallel_reduce"]),
+    (wrong.adds_to_a_number_in_a_loop, LanguageError, ["`s = s + x[j]`", "nothing reads"]),
+    (wrong.assigns_to_an_array_s_name, LanguageError, ["`y = 2.0 * x[i]`", "y[...]"]),
+    (wrong.returns_from_parallel_for, LanguageError, ["`return 2.0 * x[i]`", "parallel_reduce"]),
+    (wrong.returns_early_from_parallel_for, LanguageError, ["`return x[i]`", "drops"]),
+    (wrong.launches, LanguageError, ["pk.parallel_for", "for the host"]),
+    (wrong.draws_by_numpy, LanguageError, ["np.random.rand", "pk.random"]),
 ]
 TEAM_TABLE = [
-    (wrong.barrier_for_some, (X,), LanguageError, ["barrier", "every member"]),
-    (wrong.reduce_for_some, (X,), LanguageError, ["reduce", "every member"]),
-    (wrong.reduces_by_a_number, (X,), LoweringError, ["`2.0` is not a reducer"]),
-    (wrong.barrier_in_single, (X,), LanguageError, ["barrier", "every member"]),
-    (wrong.barrier_in_a_ragged_loop, (X,), LanguageError, ["barrier", "every member"]),
-    (wrong.barrier_after_some_left, (X,), LanguageError, ["barrier", "every member"]),
-    (wrong.scratch_in_a_loop, (X,), LanguageError, ["scratch", "top level"]),
-    (wrong.scratch_in_a_branch, (X,), LanguageError, ["scratch", "top level"]),
-    (wrong.scratch_of_no_size, (X,), LoweringError, ["scratch", "positive"]),
-    (wrong.asks_the_team_for_more, (X,), LanguageError, ["vector_length", "league_rank"]),
-    (wrong.shares_a_share_out, (X,), LanguageError, ["thread_range(2)", "a part", "n * m"]),
-    (wrong.shares_a_share_out_by_a_function, (X,), LanguageError, ["thread_range(2)", "a part", "n * m"]),
-    (wrong.shares_for_one_member, (X,), LanguageError, ["thread_range(4)", "a part", "condition"]),
-    (wrong.shares_after_some_left, (X,), LanguageError, ["thread_range(4)", "a part", "return"]),
-    (wrong.reduces_a_complex_number_by_max, (X,), LoweringError, ["pk.Max", "complex", "z.real"]),
-    (wrong.places_a_complex_number, (X,), LoweringError, ["pk.MinLoc", "(value, index)"]),
+    (wrong.barrier_for_some, LanguageError, ["barrier", "every member"]),
+    (wrong.reduce_for_some, LanguageError, ["reduce", "every member"]),
+    (wrong.reduces_by_a_number, LoweringError, ["`2.0` is not a reducer"]),
+    (wrong.barrier_in_single, LanguageError, ["barrier", "every member"]),
+    (wrong.barrier_in_a_ragged_loop, LanguageError, ["barrier", "every member"]),
+    (wrong.barrier_after_some_left, LanguageError, ["barrier", "every member"]),
+    (wrong.scratch_in_a_loop, LanguageError, ["scratch", "top level"]),
+    (wrong.scratch_in_a_branch, LanguageError, ["scratch", "top level"]),
+    (wrong.scratch_of_no_size, LoweringError, ["scratch", "positive"]),
+    (wrong.asks_the_team_for_more, LanguageError, ["vector_length", "league_rank"]),
+    (wrong.shares_a_share_out, LanguageError, ["thread_range(2)", "a part", "n * m"]),
+    (wrong.shares_a_share_out_by_a_function, LanguageError, ["thread_range(2)", "a part", "n * m"]),
+    (wrong.shares_for_one_member, LanguageError, ["thread_range(4)", "a part", "condition"]),
+    (wrong.shares_after_some_left, LanguageError, ["thread_range(4)", "a part", "return"]),
+    (wrong.reduces_a_complex_number_by_max, LoweringError, ["pk.Max", "complex", "z.real"]),
+    (wrong.places_a_complex_number, LoweringError, ["pk.MinLoc", "(value, index)"]),
 ]
 
 
@@ -98,8 +97,9 @@ def names(table):
     return [row[0].fn.__name__ for row in table]
 
 
-@pytest.mark.parametrize("kernel, args, exception, words", TABLE, ids=names(TABLE))
-def test_wrong_text(space, kernel, args, exception, words):
+@pytest.mark.parametrize("kernel, exception, words", TABLE, ids=names(TABLE))
+def test_wrong_text(space, kernel, exception, words):
+    args = ARGUMENTS.get(kernel, (X,))
     if space == "cuda" and any(arg is READ_ONLY for arg in args):
         pytest.skip("a copy on the device can be written")
     with pytest.raises(KernelError) as error:
@@ -107,10 +107,10 @@ def test_wrong_text(space, kernel, args, exception, words):
     check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.forever))
 
 
-@pytest.mark.parametrize("kernel, args, exception, words", TEAM_TABLE, ids=names(TEAM_TABLE))
-def test_wrong_team_text(space, kernel, args, exception, words):
+@pytest.mark.parametrize("kernel, exception, words", TEAM_TABLE, ids=names(TEAM_TABLE))
+def test_wrong_team_text(space, kernel, exception, words):
     with pytest.raises(KernelError) as error:
-        pk.parallel_for(pk.TeamPolicy(2, space=space), kernel, *(move(arg, space) for arg in args))
+        pk.parallel_for(pk.TeamPolicy(2, space=space), kernel, move(X, space))
     check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.fills_a_share))
 
 
@@ -192,7 +192,6 @@ REMEDIES = {
     "x[i] = divmod(x[i], 2)[0]": "write a // b, a % b",
     "x[i] = (1, 2)[n := i]": "':='.* on a line of its own",
     "x[i] = [1, 2][0]": "a list.*write a tuple, or a pk.local",
-    "x[i] = {}": "a dict.*number its keys",
     "x[i] = sum([v for v in x])": "write a loop",
     "f = lambda v: v": "with @pk.function",
     "a, *b = (1, 2, 3)": "take a part of the tuple",
@@ -224,17 +223,31 @@ REMEDIES = {
     "x[i] = pk.local(3)[0]": "local takes a shape and a dtype",
     "x[i] = pk.float32": "expected a number for an element",
     "y = x[i]; y[0] = 1": "only views and tuples are indexed",
+    "x[i] = x[i] ^ 2": "a power is written ..",
+    "x[i] = x(i)": r"an element is x\[i\]",
+    "x[i] = float('inf')": "write math.inf",
+    "x[x < 0] = 0": "such as an element",
+    "x[i] = x.sum(axis=0)": "of all elements",
+    "x[i] = i < None": "`None` is None; expected a number",
+    "x[i] = np.mean(x)": "a mean is x.sum.. / x.size",
+    "for v in x[i]: x[i] = v": "runs over range",
+    "x[i] = pk.where(x[i] > 0.0, 1.0)": "3 argument.*2 were given",
+    "x[i] = x.mean": "'mean'.*shape",
+    "np.add.at(x, i, 1)": "write pk.atomic_add",
+    "x[i] = dict.__dict__": "got mappingproxy.{48}$",
 }
 
 
 @pytest.mark.parametrize("line, remedy", REMEDIES.items(), ids=REMEDIES)
 def test_a_refusal_says_what_to_write(line, remedy):
-    kernel = load(
-        f"import numpy as np\nimport portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n",
-        f"<remedy {line}>",
-    )["k"]
-    with pytest.raises(KernelError, match=remedy):
-        pk.parallel_for(5, kernel, X)
+    """Also if the code is on disk, from the first try."""
+    for _ in range(2):
+        kernel = load(
+            f"import numpy as np\nimport portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n",
+            f"<remedy {line}>",
+        )["k"]
+        with pytest.raises(KernelError, match=remedy):
+            pk.parallel_for(5, kernel, X)
 
 
 def test_a_kernel_is_no_method_and_has_the_policy_s_indices():

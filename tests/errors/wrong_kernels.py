@@ -27,12 +27,6 @@ def makes_a_dict(i, x):
 
 
 @pk.kernel
-def makes_a_list(i, x):
-    values = [v for v in range(3)]  # wrong
-    x[i] = values[0]
-
-
-@pk.kernel
 def calls_the_system(i, x):
     t = x[i]
     x[i] = t + os.getpid()  # wrong
@@ -70,33 +64,11 @@ def too_many_indices(i, x):
 
 
 @pk.kernel
-def indexes_by_a_float(i, x):
-    x[i * 0.5] = 1.0  # wrong
-
-
-@pk.kernel
-def asks_for_a_missing_attribute(i, x):
-    x[i] = x.mean  # wrong
-
-
-@pk.kernel
-def loops_over_a_view(i, x):
-    for v in x[i]:  # wrong
-        x[i] = v
-
-
-@pk.kernel
 def tries(i, x):
     try:  # wrong
         x[i] = 1.0
     except ValueError:
         x[i] = 2.0
-
-
-@pk.kernel
-def opens_a_context(i, x):
-    with pk.use("serial"):  # wrong
-        x[i] = 1.0
 
 
 @pk.kernel
@@ -112,16 +84,6 @@ def imports(i, x):
     import math  # wrong
 
     x[i] = math.pi
-
-
-@pk.kernel
-def passes_a_keyword(i, x):
-    x[i] = max(x[i], key=1.0)  # wrong
-
-
-@pk.kernel
-def forgets_an_argument(i, x):
-    x[i] = pk.where(x[i] > 0.0, 1.0)  # wrong
 
 
 @pk.function
@@ -148,11 +110,6 @@ def mixes_signs(i, x, k, u):
 @pk.kernel
 def shifts_a_float(i, x):
     x[i] = x[i] << 2  # wrong
-
-
-@pk.kernel
-def names_a_missing_word(i, x):
-    x[i] = pk.no_such_word(x[i])  # wrong
 
 
 @pk.kernel
@@ -256,12 +213,6 @@ def asks_the_team_for_more(team, x):
 @pk.kernel
 def index_as_team(i, x):
     x[i.league_rank] = 1.0  # wrong
-
-
-@pk.kernel
-def local_of_unknown_size(i, x):
-    v = pk.local(x.shape[0], x.dtype)  # wrong
-    x[i] = v[0]
 
 
 @pk.kernel

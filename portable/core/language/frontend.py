@@ -458,16 +458,11 @@ class _Webs:
         lack."""
         found = walk(node)
         for child in found:
-            if isinstance(
-                child, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.NamedExpr)
-            ):
-                what, remedy = {
-                    "Lambda": ("a lambda", "define it beside the kernel, with @pk.function"),
-                    "NamedExpr": ("':='", "assign on a line of its own"),
-                }.get(type(child).__name__, ("a comprehension", "write a loop"))
+            if type(child).__name__ in _WITH_NAMES:
+                what, remedy = registry.part("remedies").of_syntax(type(child).__name__)
                 raise LanguageError(
                     f"kernel '{self.text.name}' ({self.text.place_of(child)}): {what} is not supported in"
-                    f" kernels: `{ast.unparse(child)}`; {remedy}"
+                    f" kernels: `{ast.unparse(child)}`{remedy}"
                 )
         return [n for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
 
@@ -588,6 +583,8 @@ class _Webs:
                 setattr(o.node, "id" if isinstance(o.node, ast.Name) else "arg", unique)
 
 
+# expressions with variables of their own
+_WITH_NAMES = "ListComp SetComp DictComp GeneratorExp Lambda NamedExpr".split()
 _STATEMENTS = {
     ast.Assign: _Webs.assign,
     ast.AnnAssign: _Webs.annotate,

@@ -209,7 +209,8 @@ def arithmetic(a, b, op):
 def check_operator(op, dtype):
     """Raise TypeClash for an integer operator on floats."""
     if is_float(dtype) and op not in ("+", "-", "*", "/", "//", "%"):
-        raise TypeClash(f"'{op}' needs integers, got {dtype}")
+        hint = "; a power is written **" * (op == "^")
+        raise TypeClash(f"'{op}' needs integers, got {dtype}{hint}")
 
 
 _FOLDS = {

@@ -35,8 +35,8 @@ def check_index(value, name):
     """Return `value` as a Python int; anything but an integer in index range is refused by name."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
-            box = "; several extents are those of a pk.MDRangePolicy" * isinstance(value, tuple)
-            raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}{box}")
+            more = "; pk.RangePolicy takes ends, pk.MDRangePolicy extents" * (name == "policy")
+            raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}{more}")
         value = operator.index(value)
     if not -_LARGEST <= value <= _LARGEST:
         raise InputError(f"{name} is {value}, beyond the range of indices (2**62)")

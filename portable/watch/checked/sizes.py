@@ -82,8 +82,8 @@ def _finding(kernel, name, first, other, one, two, differ):
     element = name if name == "the result" else f"{name}[{', '.join(map(str, index))}]"
     message = (
         f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of"
-        f" {other.team_size}; {int(differ.sum())} element(s) differ by more than rounding. A team's size is"
-        " the machine's choice: take it from team.size, and let results not depend on it"
+        f" {other.team_size}; {int(differ.sum())} element(s) differ by more than rounding: results"
+        " may not depend on a team's size, which the machine chooses"
     )
     return Finding(
         "team size",

@@ -138,7 +138,7 @@ class Build(Operations):
                 self.fail(
                     s,
                     f"with its functions and unrolled loops the text has more than {MOST_OPERATIONS:,}"
-                    " operations; leave loops to run time, or launch several kernels",
+                    " operations; launch several kernels",
                 )
             if not self.frame.word:
                 self.line, self.at = self.frame.text.place_of(s), (self.frame.text, s)
@@ -214,7 +214,8 @@ class Build(Operations):
         if isinstance(v, View) and not v.shape:
             return load_element(self, v, [])
         if not isinstance(v, Operation):
-            self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; expected {what} here")
+            hint = ", such as an element" * isinstance(v, View)
+            self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; expected {what} here{hint}")
         return v
 
     def condition(self, node):
@@ -325,8 +326,8 @@ class Build(Operations):
             self.fail(
                 node,
                 f"'{name.partition('@')[0]}' holds {describe(view)} here and something else elsewhere; a"
-                " name may hold one of several arguments or scratch arrays of one dtype and number of"
-                " dimensions; give others a name of their own, and change elements by `name[:] += ...`",
+                " name may hold one of several arguments of one dtype and number of dimensions; change"
+                " elements by `name[:] += ...`",
             )
         if view.options:
             return view.items[0]

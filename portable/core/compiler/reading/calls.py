@@ -65,7 +65,8 @@ def read_call(build, node):
     else:
         callee = build.expr(node.func)
     if not isinstance(callee, Known):
-        build.refuse(node, f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called")
+        hint = "; an element is x[i]" * is_array(callee)
+        build.refuse(node, f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called{hint}")
     return made_record(build, callee.value, node) or call_known(build, callee.value, node)
 
 
@@ -78,15 +79,15 @@ def method_of(build, base, node):
         return lambda: conjugated(build, base)
     if name == "_replace" and getattr(base, "names", ()):
         return lambda: replaced(build, base, node)
-    if is_array(base) and name in REDUCTIONS and not node.args:
+    if is_array(base) and name in REDUCTIONS and not (node.args or node.keywords):
         return lambda: total(build, base, name, node)
     if is_array(base) and name == "reshape" and not node.keywords:
         return lambda: reshaped(build, base, [n for a in node.args for n in flat(build.expr(a))], node)
     if is_array(base):
         build.refuse(
             node,
-            f"`{ast.unparse(node.func)}` cannot be called in a kernel; views have .sum(), .min(), .max()"
-            " and .reshape(...)",
+            f"`{ast.unparse(node)}` cannot be called in a kernel; views have .sum(), .min(), .max() of all"
+            " elements and .reshape(...)",
         )
     return None
 

@@ -57,9 +57,9 @@ def read_constant(build, node):
         return Known(None)
     if isinstance(node.value, (bool, int, float, complex)):
         return build.python_value(node.value, node)
-    build.refuse(
-        node, f"{'a string' if isinstance(node.value, str) else repr(node.value)} is not supported in kernels"
-    )
+    what = "a string" if isinstance(node.value, str) else repr(node.value)
+    hint = "; write math.inf, math.nan" * (str(node.value).strip("+-") in ("inf", "nan"))
+    build.refuse(node, f"{what} is not supported in kernels{hint}")
 
 
 def read_name(build, node):
@@ -211,7 +211,8 @@ def linked(build, node, a, k):
     once, and only if the preceding comparisons hold."""
     left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
     b = build.expr(right)
-    if isinstance(a, Known) or isinstance(b, Known):  # for example x.dtype == pk.float32
+    equality = isinstance(op, (ast.Eq, ast.NotEq))
+    if equality and (isinstance(a, Known) or isinstance(b, Known)):  # for example x.dtype == pk.float32
         holds = build.const(_equal(a, b) == isinstance(op, ast.Eq))
     elif isinstance(a, Complex) or isinstance(b, Complex):
         holds = complex_compared(build, _COMPARE[type(op)], a, b, node)

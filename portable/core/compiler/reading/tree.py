@@ -310,11 +310,11 @@ def describe(v):
     if isinstance(v, Vector):
         return f"a vector of {len(v)}"
     if isinstance(v, tuple):
-        return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else "a tuple"
+        return f"a record of {', '.join(v.names)}" if getattr(v, "names", ()) else f"a tuple of {len(v)}"
     if isinstance(v, Operation):
         return "a number"
     if isinstance(v, Known):
-        return f"{v.value!r}"
+        return f"{v.value!r:.60}"
     return f"the {type(v).__name__.lower()}"
 
 

@@ -421,10 +421,9 @@ class _Collectives:
                 text, node = s.at
                 self.build.fail(
                     node,
-                    f"`{ast.unparse(node)}` gives each member a share, but only some get here (another"
-                    " thread_range around it, a condition or an early return that differs between"
-                    " members): theirs is a part of it. Share out pairs as one range, `for e in"
-                    " team.thread_range(n * m)` with e // m and e % m, or write range(...) here",
+                    f"`{ast.unparse(node)}` gives each member a part, but only some get here (another"
+                    " thread_range, a condition or a return that differs around it); for pairs take"
+                    " team.thread_range(n * m), e // m and e % m, or write range(...) here",
                     CollectiveError,
                     text,
                 )
