@@ -8,7 +8,7 @@ from ..core.language import frontend, words
 _UNSUPPORTED = {
     "With": "with; write to an array",
     "Try": "try; look at the value by an if",
-    "Raise": "raise; write an assert, at which the checked space looks",
+    "Raise": "raise; write an assert",
     "Delete": "del",
     "Global": "global; write to an element of an argument",
     "Nonlocal": "nonlocal; write to an element of an argument",
@@ -27,7 +27,7 @@ _UNSUPPORTED = {
     **dict.fromkeys("ListComp SetComp DictComp GeneratorExp".split(), "a comprehension; write a loop"),
 }
 _INSTEAD = {
-    "prange": "a kernel's indices run side by side; loops are of range",
+    "prange": "a kernel's indices run in parallel; loop over range",
     "reversed": "range(n - 1, -1, -1) counts down",
     "divmod": "write a // b, a % b",
     "at": "write pk.atomic_add(x, i, v)",

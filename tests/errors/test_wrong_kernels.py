@@ -228,12 +228,11 @@ REMEDIES = {
     "x[i] = float('inf')": "write math.inf",
     "x[x < 0] = 0": "such as an element",
     "x[i] = x.sum(axis=0)": "of all elements",
-    "x[i] = i < None": "`None` is None; expected a number",
+    "x[i] = i < None": "expected a number",
     "x[i] = np.mean(x)": "a mean is x.sum.. / x.size",
     "for v in x[i]: x[i] = v": "runs over range",
     "x[i] = pk.where(x[i] > 0.0, 1.0)": "3 argument.*2 were given",
     "x[i] = x.mean": "'mean'.*shape",
-    "np.add.at(x, i, 1)": "write pk.atomic_add",
     "x[i] = dict.__dict__": "got mappingproxy.{48}$",
 }
 

@@ -629,7 +629,7 @@ def _foreign(array):
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
     raise InputError(
         f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "
-        "Make an array of it first, for example with numpy.asarray."
+        "Make an array of it first, with numpy.asarray."
     )
 
 

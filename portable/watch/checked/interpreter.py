@@ -156,7 +156,7 @@ class Run(Numbers):
                 "float64 in float32",
                 SITES[site],
                 f"a float64 value is stored in '{view.name}', although all float views of this kernel are"
-                " float32: the arithmetic was done in float64. Pass Python floats or np.float32 as"
+                " float32: pass Python floats or np.float32 as"
                 " arguments, or write pk.float32(...) if float64 is intended",
                 view.name,
                 index,

@@ -83,7 +83,7 @@ def _finding(kernel, name, first, other, one, two, differ):
     message = (
         f"{element} is {one[index]} in teams of {first.team_size} and {two[index]} in teams of"
         f" {other.team_size}; {int(differ.sum())} element(s) differ by more than rounding: results"
-        " may not depend on a team's size, which the machine chooses"
+        " may not depend on a team's size"
     )
     return Finding(
         "team size",

@@ -326,7 +326,7 @@ class Build(Operations):
             self.fail(
                 node,
                 f"'{name.partition('@')[0]}' holds {describe(view)} here and something else elsewhere; a"
-                " name may hold one of several arguments of one dtype and number of dimensions; change"
+                " name may hold one of several arguments or scratch arrays of one dtype and rank; change"
                 " elements by `name[:] += ...`",
             )
         if view.options:

@@ -422,8 +422,8 @@ class _Collectives:
                 self.build.fail(
                     node,
                     f"`{ast.unparse(node)}` gives each member a part, but only some get here (another"
-                    " thread_range, a condition or a return that differs around it); for pairs take"
-                    " team.thread_range(n * m), e // m and e % m, or write range(...) here",
+                    " thread_range, a condition or a return that differs); take"
+                    " team.thread_range(n * m), or range(...)",
                     CollectiveError,
                     text,
                 )

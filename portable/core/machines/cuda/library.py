@@ -191,7 +191,7 @@ def error(call, code, more=""):
 def _refuse(*arguments):
     raise NestedLaunchError(
         "CUDA was used before this process was forked, and does not work in the child. Use the "
-        "start method 'spawn', or let the first use be in the child."
+        "start method 'spawn', or CUDA in the child."
     )
 
 
