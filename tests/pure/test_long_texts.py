@@ -42,10 +42,9 @@ def test_loops_within_loops_are_looked_at_a_few_times_each(monkeypatch):
 
 def test_a_long_chain_of_conditions_is_walked_a_few_times(monkeypatch):
     """The number of visited nodes does not grow with the square of the length."""
-    visits, walk = {}, statements.walk
+    visits, counted, walk = {}, [], statements.walk
+    monkeypatch.setattr(statements, "walk", lambda node: counted.append(len(walk(node))) or walk(node))
     for n in (40, 160):
-        counted = []
-        monkeypatch.setattr(statements, "walk", lambda node: counted.append(len(walk(node))) or walk(node))  # noqa: B023
         chain = ["if x[i] == 0.0: n = 1", *(f"elif x[i] == {k}.5: n = {k}" for k in range(n)), "x[i] = n"]
         pk.parallel_for(pk.RangePolicy(0, 3, space="checked"), made(chain, f"chain {n}"), np.zeros(3), 1)
         visits[n] = sum(counted)
