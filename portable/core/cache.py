@@ -59,8 +59,8 @@ def folder() -> Path | None:
         return None
     if others is not None:
         warnings.warn(
-            f"portable: the cache {path} is not used, since others can write to {others}; run `chmod"
-            f" go-w '{others}'` if it is yours, or set PORTABLE_CACHE",
+            f"portable: the cache {path} is not used, since others can write to {others} (run `chmod"
+            f" go-w '{others}'` if it is yours, or set PORTABLE_CACHE)",
             stacklevel=2,
         )
         return None

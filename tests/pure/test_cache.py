@@ -249,9 +249,7 @@ def test_folders_that_are_made_are_of_one_user_alone(tmp_path, umask):
 def test_a_folder_that_others_can_write_to_is_mended_as_told(folder, monkeypatch):
     (folder / "cache").mkdir()
     (folder / "cache").chmod(0o775)
-    with pytest.warns(
-        UserWarning, match=r"others can write to .*cache \(if it is yours, `chmod go-w '.*cache'`"
-    ):
+    with pytest.warns(UserWarning, match=r"others can write to .*cache \(run `chmod go-w '.*cache'` if"):
         assert cache.folder() is None
     (folder / "cache").chmod(0o755)
     forget()
