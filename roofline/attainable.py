@@ -427,8 +427,8 @@ class Analysis:
 
     @property
     def level_bytes(self):
-        """{memory level: bytes} that the call takes from each level, as `Kernel.level_bytes`, without levels
-        that are unknown for one of its kernels."""
+        """Bytes that the call moves to or from each memory level, by the name of the level; only levels for
+        which the bytes of all its kernels are known."""
         of_kernels = (
             [(len(k.times), k.level_bytes(self.ceilings)) for k in self.kernels] if self.ceilings else []
         )

@@ -127,7 +127,7 @@ def _table(path, columns, dates, others):
 
 
 def _dates(cells):
-    """Return cells as datetime64; None if one of them is not a date."""
+    """Return cells as datetime64; None if any cell is not a date."""
     if not all(map(_DATE.fullmatch, cells)):
         return None
     try:

@@ -357,7 +357,7 @@ def measure_minima(team, n_dims, skip, begin, end, b, tile, library, asked, row,
 
 @pk.function
 def bound_of(team, n_chunks, k, guess, minima):
-    """Return the smallest of a point's minima, a bound that k to k + SLACK of them do not exceed (more at
+    """Return a bound that k to k + SLACK of a point's minima do not exceed, the least such minimum (more at
     ties), and the bound's position between the extremes, from 0 to 1.
 
     The bound is found by repeated interpolation, with three probes in each pass. `guess` is the position of

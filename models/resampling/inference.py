@@ -84,7 +84,7 @@ class Estimates:
 
 
 class Metropolis(Chained):
-    """PMMH: the states of the chains, and a step of all of them."""
+    """PMMH: the states of the chains, and a step that advances all chains."""
 
     def __init__(self, problem, n_chains, n_blocks, seed, nans=None):
         self.priors, self.n_chains, self.n_blocks, self.seed = problem.priors, n_chains, n_blocks, seed
@@ -292,7 +292,7 @@ class Paths:
 
 
 class Gibbs(Chained):
-    """The chains' parameters and paths, and a sweep of all of them."""
+    """Particle Gibbs: parameters and paths of the chains, and a sweep that advances all chains."""
 
     def __init__(self, problem, model, n_chains, n_moves, seed):
         self.priors, self.n_chains, self.n_moves, self.seed = problem.priors, n_chains, n_moves, seed

@@ -44,7 +44,7 @@ class Sampling(Shown):
     n_chains : int, default 8
         Number of chains, rows of one batch: on a GPU some dozens take little longer than one.
     n_draws, n_warmup : int, default 1000 and 500
-        Steps of each chain that are kept; earlier steps, which are discarded, and in which proposals adapt to
+        Kept steps of each chain, and discarded steps before them. In the discarded steps proposals adapt to
         all chains' covariance and to an acceptance rate of 23 %.
     start : dict of names and numbers or arrays of shape (n_chains,), optional
         Starts of chains; if not given each starts at the best of ten draws of the prior.

@@ -336,7 +336,7 @@ class _Launch:
         return launch(policy, made, *functions, *numbers, *self.args, *self.of.values(), *sums.values())
 
     def gathered(self, sums, shifts):
-        """Take one element an index, to which the functions of all shifts add in their order."""
+        """Process one element per index, to which the functions of all shifts add in a fixed order."""
         functions, names = [self.function(sums, shift) for shift in shifts], [f"b{p}" for p in range(self.n)]
         body = []
         for k, shift in enumerate(shifts):

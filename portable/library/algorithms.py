@@ -72,7 +72,7 @@ def _ordered(x, i):
 
 @kernel
 def _order_keys(i, descending, keys, out):
-    """Store a key's integer, and return it for the least and the largest."""
+    """Store a key's integer, and return it twice, for the minimum and the maximum over all keys."""
     key = ~_ordered(keys, i) if descending else _ordered(keys, i)
     out[i] = key
     return key, key

@@ -202,7 +202,7 @@ class Launch:
         return library
 
     def emit(self, context, b, kinds, values):
-        """Return the launch at the builder's place; numba's value of its result."""
+        """Emit the launch at the builder's position; return its result as a value of numba."""
         policy = self._policy(context, b, kinds[0], values[0])
         place, results = self._block(context, b, policy, kinds[2:], values[2:])
         extra = word_at(b, place, self.entry.signature.n_words)

@@ -21,7 +21,7 @@ _int = types.int64
 
 
 def kind_of(policy):
-    """Return the compiler's name of a policy's kind by numba's type of it, or None."""
+    """Return the name of a policy's kind, such as "range", given its numba type; None for other types."""
     return (
         "range" if isinstance(policy, types.Integer) else _KINDS.get(getattr(policy, "instance_class", None))
     )

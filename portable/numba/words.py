@@ -14,7 +14,7 @@ _NOT_ALONE = ("static", "local", "cast", "complex")  # of a kernel's own
 
 
 def _linked(word, n):
-    """Return the linking of a word with n arguments: as a function that is one call of it."""
+    """Return a word with n arguments as a linked function, which contains a single call."""
     args = ", ".join("abcd"[:n])
     text = [f"def {word.__name__}({args}): return word({args})\n"]
     where = f"<pk.{word.__name__}>"

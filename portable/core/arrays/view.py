@@ -322,7 +322,7 @@ class View(_Fields):
         return np.array(self._array, dtype, copy=True) if copy else np.asarray(self._array, dtype)
 
     def __iter__(self):
-        """Iterate over the first axis, as NumPy does; tables of pandas take a View as a column by it."""
+        """Iterate over the first axis, as NumPy does, so that pandas accepts a View as a column."""
         yield from np.asarray(self)
 
     @property

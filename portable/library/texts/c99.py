@@ -146,7 +146,8 @@ def slope_of(y, x, steep):
 
 
 def angle(y, x, turned, back, shrink):
-    """Return the angle of a point (x, y), 0 <= y <= x, times `shrink` where no quarter belongs to it.
+    """Return the angle of a point (x, y), 0 <= y <= x; it is multiplied by `shrink` if no multiple of pi/4 is
+    added to it.
 
     turned : the axes were exchanged; back : x was negative. Above pi/8 it is pi/4 and the angle of (x + y, y
         - x).
@@ -264,7 +265,7 @@ def cbrt_start(f, left):
 
 
 def nearer(y, m, inverse):
-    """Return a step more for float64."""
+    """Return the root after one more Newton step, for float64."""
     return fma(y * inverse, fma(-(y * y), y, m), y)
 
 

@@ -35,7 +35,7 @@ _OF_RESULT, _OF_LAST = ("load", "select"), ("atomicrmw", "cmpxchg")
 
 
 class Function:
-    """A function of an optimised module: its printed lines, and LLVM's own view of it."""
+    """A function of an optimised module: its printed lines, and LLVM's object."""
 
     def __init__(self, value, text):
         self.value, self.lines = value, text.split("\n")
