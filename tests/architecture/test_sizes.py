@@ -3,8 +3,8 @@ has to rise falls elsewhere in the same commit, with a page in docs/decisions th
 
 import ast
 import functools
-import io
-import tokenize
+import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -21,42 +21,33 @@ ROOMS = {
     "docs": ["docs"],
     "tests": ["tests"],
 }
-_FREE = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
+# strings and comments before all else; the longest operators first
+_TOKEN = re.compile(
+    r"""#[^\n]*|[bfru]{0,2}(?:\"\"\"(?:\\.|.)*?\"\"\"|'''(?:\\.|.)*?'''|"(?:\\.|[^"])*"|'(?:\\.|[^'])*')"""
+    r"|0[box]\w+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:e[-+]?[\d_]+)?j?|\w+"
+    r"|\.\.\.|->|(?:\*\*|//|<<|>>|[-+*/%&|^@=<>!:])=?|[~()[\]{},.;]",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 @functools.cache
 def tokens(text):
     """Return the size of a source: each name, number and operator is one token, a string as many as it has
     words; comments and docstrings are free."""
-    free, n, begun = set(docstrings(ast.parse(text))), 0, []
-    lines = text.splitlines(keepends=True)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        kind = tokenize.tok_name[token.type]
-        if kind.endswith("STRING_START"):  # from Python 3.12 on the parts of an f-string are tokens
-            begun.append(token.start)
-        if kind.endswith("STRING_END"):
-            (row, column), (last, end) = begun.pop(), token.end
-            whole = "".join(lines[row - 1 : last])[column : end - len(lines[last - 1]) or None]
-            n += 0 if begun else max(1, len(whole.split()))
-        elif not begun and token.type not in _FREE and not (kind == "STRING" and token.start in free):
-            n += max(1, len(token.string.split())) if kind == "STRING" else 1
-    return n
+    begins = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
+    free = {begins[row - 1] + column for row, column in docstrings(ast.parse(text))}
+    found = (token for token in _TOKEN.finditer(text) if token[0][0] != "#" and token.start() not in free)
+    return sum(max(1, len(token[0].split())) for token in found)
 
 
 def docstrings(tree):
     """Yield the places at which docstrings begin."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
-            if ast.get_docstring(node, clean=False) is not None:
-                yield node.body[0].lineno, node.body[0].col_offset
+    if isinstance(tree, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        if ast.get_docstring(tree, clean=False) is not None:
+            yield tree.body[0].lineno, tree.body[0].col_offset
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield from docstrings(node)
 
 
 def size(room):

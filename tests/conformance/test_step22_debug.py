@@ -152,9 +152,7 @@ def test_spaces_that_differ_in_it_are_equal(space):
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)
-def test_the_debug_build_lowers_to_ptx(space, case):
-    if space != "serial":
-        pytest.skip("once is enough")
+def test_the_debug_build_lowers_to_ptx(case):
     from portable.core.launch import dispatch
     from portable.core.places.policy import as_policy, kind_of
 
@@ -242,9 +240,7 @@ def test_what_follows_a_fault_begins_with_empty_copies(space, n_bins, place):
         assert any(one.merges for key, one in tally.compiled.items() if "debug True" in key)
 
 
-def test_its_copies_are_a_blocks_in_ptx(space):
-    if space != "serial":
-        pytest.skip("once is enough")
+def test_its_copies_are_a_blocks_in_ptx():
     specs = ("view", "int64", 1, True, False), ("scatter", "int64", 1, True, False)
     for debug in (False, True):
         assert "atom.shared.add.u64" in lower_to_ptx(tally, "range", specs, debug=debug)
@@ -289,9 +285,7 @@ pk.parallel_for(pk.RangePolicy(0, 37, space="serial"), gather, whole((7, -1)), n
 """
 
 
-def test_the_environment_asks_for_it(space, monkeypatch, tmp_path):
-    if space != "serial":
-        pytest.skip("once is enough")
+def test_the_environment_asks_for_it(monkeypatch):
     monkeypatch.setenv("PORTABLE_DEBUG", "1")
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "index -1 is outside extent 37, at index 7" in done.stderr

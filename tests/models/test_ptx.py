@@ -272,14 +272,14 @@ def run_inference():
 
 
 def run_mixture():
-    for p, dtype in ((2, np.float64), (3, np.float32), (18, np.float64)):
+    for p, dtype in ((2, np.float64), (3, np.float32), (8, np.float64)):
         x = default_rng(1).normal(size=(40, p)).astype(dtype)
         for kind in ("diag", "full"):
             model = mixture.DirichletMixture(
                 2, covariance=kind, max_iter=9, tol=1e9, moves=p == 2, random_state=1, space="serial"
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
-    many = default_rng(2).normal(size=(80, 18))  # components and features, for teams only
+    many = default_rng(2).normal(size=(80, 15))  # components and features, for teams only
     mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1, space="serial").fit(many)
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)

@@ -211,7 +211,7 @@ def test_objective_never_falls_on_random_problems(prior):
     """There are 60 problems in all, with all sizes, numbers of components and starts. The second prior
     favours alpha far below 1, where sticks reach their bound."""
     for seed in range(0, 100, 5):
-        p, k = 1 + seed % 4, 1 + seed % 7
+        p, k = 1 + seed % 4, 1 + seed // 20 % 4
         X = draw(30 + 4 * seed, *random_mixture(3, p, seed), seed=seed)
         model = DirichletMixture(
             k,
@@ -304,13 +304,13 @@ def test_components_without_points_fall_back_to_the_prior(space):
 
 
 def test_real_cells(space):
-    X = cells()[: 20 if space == "checked" else 4000]
+    X = cells()[: 20 if space == "checked" else 4000, :3]
     model = DirichletMixture(
         4, max_iter=1 if space == "checked" else 10, tol=-1.0, random_state=0, space=space
     ).fit(X)
     assert_never_falls(model)
     assert model.objective_history_[-1] > model.objective_history_[0]
-    assert model.means_.shape == (4, 13) and model.weights_.sum() == pytest.approx(1.0, rel=1e-12)
+    assert model.means_.shape == (4, 3) and model.weights_.sum() == pytest.approx(1.0, rel=1e-12)
 
 
 X = default_rng(4).normal(size=(10, 2))
@@ -391,7 +391,7 @@ def test_unfitted_and_other_features():
 @pytest.mark.parametrize(
     "model",
     [
-        DirichletMixture(),
+        DirichletMixture(covariance="diag"),
         DirichletMixture(3, random_state=0, space="serial"),
         DirichletMixture(2, prior=None, random_state=0, space="serial"),
         TMixture(),

@@ -12,7 +12,7 @@ import portable as pk
 from portable.errors import StorageError
 from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior
 
-from .problems import draw, random_mixture
+from .problems import WIDE, draw, random_mixture
 
 MIXTURE = (
     np.array([0.5, 0.3, 0.2]),
@@ -98,9 +98,9 @@ def test_what_did_not_converge_says_so():
 
 def test_more_coordinates_than_points_by_maximum_likelihood():
     """reg_covar makes it possible, as in scikit-learn."""
-    X = default_rng(5).normal(size=(6, 9))
+    X = default_rng(5).normal(size=(6, WIDE))
     model = DirichletMixture(
-        2, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
+        3, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
     ).fit(X)
     assert np.isfinite(model.score_samples(X)).all()
 

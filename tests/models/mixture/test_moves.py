@@ -121,7 +121,7 @@ def test_several_starts_are_compared():
 
 def test_many_points_start_from_some_of_them():
     X = clean_clusters(30_000, 6.0, 5)
-    model = DirichletMixture(8, random_state=0, space="threads").fit(X)
+    model = DirichletMixture(10, random_state=0, space="threads").fit(X)
     assert model.n_active_ == 3 and model.converged_
     assert_marked(model)
 
