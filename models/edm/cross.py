@@ -341,7 +341,7 @@ class _Target:
         found = _loaded(out)
         if found is None or found.shape != self._shape or found.dtype != np.float64:
             return False
-        rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._kept_marks())
+        rows = ((*self._places(part["libraries"]), part["rho"]) for part in self._store.parts("rows-"))
         return all(
             np.array_equal(found[places], rho[numbers], equal_nan=True) for places, numbers, rho in rows
         )
