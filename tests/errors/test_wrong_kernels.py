@@ -130,7 +130,7 @@ def test_nothing_is_written_before_a_kernel_is_refused(space):
 @pytest.mark.parametrize(
     "kernel, message",
     [
-        (wrong.returns_nothing, "it returns nothing"),
+        (wrong.returns_nothing, "got nothing"),
         (wrong.returns_sometimes, "on some paths"),
         (wrong.returns_two, r"expected 1 number.s., got 2"),
         (wrong.returns_a_row, "got an array; return an element, or its .sum"),
