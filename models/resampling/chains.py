@@ -31,10 +31,10 @@ def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     n = pk.uint64(w.shape[1])
     row_scale = scale(extremes, r, 0, log)
     a = k % w.shape[1]
-    own = scaled(pk.float64(w[r, a]), row_scale)
+    own = scaled(w[r, a], row_scale)
     for b in range(n_steps):
         j, u = proposal(seed, key(r, k), step + pk.uint64(b), n)
-        other = scaled(pk.float64(w[r, j]), row_scale)
+        other = scaled(w[r, j], row_scale)
         if u * own < other:
             a = j
             own = other
@@ -55,13 +55,13 @@ def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     a = k % n
     place = a % SEGMENT if n % SEGMENT == 0 else 0
     segment = a - place
-    own = scaled(pk.float64(w[r, a]), row_scale)
+    own = scaled(w[r, a], row_scale)
     for b in range(n_steps):
         offset, _ = proposal(seed, key(r, pk.uint64(2**32 - 1)), step + pk.uint64(b), pk.uint64(n))
         turn = offset % SEGMENT if n % SEGMENT == 0 else 0
         j = segment + offset - turn
         j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
-        other = scaled(pk.float64(w[r, j]), row_scale)
+        other = scaled(w[r, j], row_scale)
         if pk.random.uniform(seed, key(r, k), step + pk.uint64(b)) * own < other:
             a = j
             own = other
@@ -77,7 +77,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
     draw = step
     a = k % w.shape[1]
     _, u = proposal(seed, key(r, k), draw, n)
-    while u * bound[r] >= scaled(pk.float64(w[r, a]), row_scale):
+    while u * bound[r] >= scaled(w[r, a], row_scale):
         draw += pk.uint64(1)
         a, u = proposal(seed, key(r, k), draw, n)
     ancestors[r, k] = a
@@ -86,7 +86,7 @@ def rejection_chain(r, k, log, w, extremes, bound, seed, step, ancestors):
 @pk.kernel
 def excess(r, k, log, w, extremes, bound, ancestors, weights):
     """Compute max(w_a / bound, 1) of ancestor a, its weight after partial rejection control. 24 bytes."""
-    x = scaled(pk.float64(w[r, ancestors[r, k]]), scale(extremes, r, 0, log))
+    x = scaled(w[r, ancestors[r, k]], scale(extremes, r, 0, log))
     weights[r, k] = max(x / bound[r], 1.0)
 
 
@@ -131,7 +131,7 @@ def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
     """Return k with probability w_k / w_max, otherwise a multinomial draw."""
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
-    if u * largest_scaled(extremes, r, row_scale) >= scaled(pk.float64(w[r, k]), row_scale):
+    if u * scaled(ordered(extremes[r, 0]), row_scale) >= scaled(w[r, k], row_scale):
         draw = pk.random.randint(seed, key(r, k), step + pk.uint64(1), total)
         a = find(cumulative, r, pk.uint64(draw))
     return a
@@ -143,9 +143,3 @@ def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancest
     row_scale = scale(extremes, r, 0, log)
     total = sums[r, sums.shape[1] - 1]
     ancestors[r, k] = survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step)
-
-
-@pk.function
-def largest_scaled(extremes, r, row_scale):
-    """Return w_max, scaled like the weights."""
-    return scaled(ordered(extremes[r, 0]), row_scale)

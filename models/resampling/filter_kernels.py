@@ -269,21 +269,21 @@ def advance(
         look_up(team, at_once, by_ancestor, r, begin, ancestors, parents)
     for base in range(begin, whole, stride):
         for m in range(at_once):
-            for c in range(n_dims):
-                state[m, c] = x[old, c, r, parents[m]]
+            state[m, :] = x[old, :n_dims, r, parents[m]]
         if base + stride < whole:  # these loads overlap with the moves below
             look_up(team, at_once, by_ancestor, r, base + stride, ancestors, parents)
         first = base + team.rank
         if own.observed:  # tested once for all particles, so that their moves can be interleaved
-            seen = own._replace(observed=True)
-            found = move_some(team, model, at_once, first, step, seed, seen, state, x, log_w)
+            found = move_some(
+                team, model, at_once, first, step, seed, own._replace(observed=True), state, x, log_w
+            )
         else:
-            unseen = own._replace(observed=False)
-            found = move_some(team, model, at_once, first, step, seed, unseen, state, x, log_w)
+            found = move_some(
+                team, model, at_once, first, step, seed, own._replace(observed=False), state, x, log_w
+            )
         largest = pk.maximum(largest, found)
     for k in team.thread_range(whole, end):
-        for c in range(n_dims):
-            state[0, c] = x[old, c, r, parent(by_ancestor, r, k, ancestors)]
+        state[0, :] = x[old, :n_dims, r, parent(by_ancestor, r, k, ancestors)]
         found = move_some(team, model, 1, k, step, seed, own, state, x, log_w)
         largest = pk.maximum(largest, found)
     note_largest(team, r, largest, now)
@@ -321,8 +321,7 @@ def weigh(
     top = pk.local(1, log_w.dtype)
     top[0] = row_scale.largest
     part = pk.local(n_dims, pk.float64)
-    for c in range(n_dims):
-        part[c] = 0.0
+    part[:] = 0.0
     whole = begin + (end - begin) // stride * stride
     for base in range(begin, whole, stride):
         for m in range(IN_FLIGHT):

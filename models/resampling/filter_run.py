@@ -60,8 +60,9 @@ class Run:
         first=0,
         free=((), np.zeros((0, 2)), np.zeros((0, 2))),
     ):
-        given = (reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params))
-        self.y, self.inputs, self.params = given
+        self.y, self.inputs, self.params = (
+            reached(a.astype(model.dtype)) for a in (data.y, data.inputs, data.params)
+        )
         self.model, self.keep, self.first = model, keep, first
         self.horizon = horizon = horizon or data.n_steps
         self.n_kept = n_kept = n_kept or horizon
@@ -107,7 +108,7 @@ class Run:
             self.squares = pk.empty((n_rows, self.tables.n_tiles), np.uint64)
             self.parts = pk.empty((n_dims, n_rows, self.tables.n_tiles if means else 1))
         if model.in_place:
-            self.owner, self.permuted = pk.empty((n_rows, n), np.int32), pk.empty((n_rows, n), np.int32)
+            self.owner, self.permuted = (pk.empty((n_rows, n), np.int32) for _ in range(2))
         launch(self.tables.rows, weight_kernels.begin, self.tables.extremes, self.tables.stretches)
         # weights are relative to the largest of their row
         self.tables.extremes = unit_extremes(n_rows)

@@ -42,7 +42,7 @@ def stratified(tables, seed, step, ancestors):
 
 def multinomial(tables, seed, step, ancestors):
     wanted, records, before = tables.multinomial_draws
-    launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, wanted, before)
+    launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, None, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(ancestor_kernels.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
 
@@ -57,7 +57,7 @@ def residual(tables, seed, step, ancestors):
     for sums in (copies, residues):
         launch(tables.rows, weight_kernels.add_up, sums)
     wanted, records, before = tables.multinomial_draws
-    launch(tables.n_rows, strata.begin_residual_draws, tables.n_ancestors, copies, wanted, before)
+    launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, copies, wanted, before)
     _draw_strata(wanted, records, before, seed, step)
     _spread(ancestor_kernels.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
 

@@ -166,7 +166,8 @@ def _prepared_ancestors(launch, weights, log_weights, seed, step, space):
 
 
 def _scheme(draw: Callable[..., pk.View]) -> Scheme:
-    """Make a public scheme of `draw(call)`, which draws ancestors of each row."""
+    """Make a public scheme of `draw(call)`, which draws ancestors of each row, or returns None for those that
+    the launches of its name draw."""
     launch = getattr(launches, draw.__name__)
     is_short = launch in launches.OF_SHORT_ROWS
 
@@ -196,6 +197,8 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
                     f"{call.weights.n}"
                 )
             ancestors = draw(call, **options)
+            if ancestors is None:
+                ancestors = call.draw(launch)
             call.check()  # everything is queued by now: this is the only wait
             found = call.weights.back(_as_asked(ancestors, call.weights.n, permuted, output))
             return found.copy() if call.is_lent else found
@@ -217,35 +220,30 @@ def _as_asked(ancestors, n, permuted, output):
 @_scheme
 def systematic(call):
     """Systematic resampling, with one random number for all draws: `|o_i - e_i|` < 1, ancestors ascend."""
-    return call.draw(launches.systematic)
 
 
 @_scheme
 def stratified(call):
     """Stratified resampling, with one draw in each of M strata of equal weight: `|o_i - e_i|` < 2, ancestors
     ascend."""
-    return call.draw(launches.stratified)
 
 
 @_scheme
 def multinomial(call):
     """Multinomial resampling: independent draws, sorted, in a single pass over weights and draws (see
     `portable.models.resampling.strata`)."""
-    return call.draw(launches.multinomial)
 
 
 @_scheme
 def residual(call):
     """Residual resampling: floor(e_i) copies of each particle; the remaining draws are multinomial from the
     residues. Ancestors ascend."""
-    return call.draw(launches.residual)
 
 
 @_scheme
 def ssp(call):
     """Srinivasan's sampling process: fractional parts of e_i are combined in pairs until all are whole. `|o_i
     - e_i|` < 1, ancestors ascend."""
-    return call.draw(launches.ssp)
 
 
 @_scheme
@@ -272,10 +270,7 @@ def megopolis(call, *, n_steps=None, error_bound=0.01):
 def _steps(call, n_steps, error_bound):
     if n_steps is not None:
         return check_count(n_steps, "n_steps", 1, 2**31 - 1)
-    given = call.weights.given
-    return metropolis_steps(
-        **{"log_weights" if call.weights.log else "weights": given}, error_bound=error_bound
-    )
+    return metropolis_steps(**{call.weights.name: call.weights.given}, error_bound=error_bound)
 
 
 @_scheme
@@ -377,4 +372,3 @@ def killing(call):
         raise InputError(
             f"n_ancestors is {call.n_ancestors}; killing makes as many as particles, {call.weights.n}"
         )
-    return call.draw(launches.killing)

@@ -214,11 +214,12 @@ def conditional_rows(
             best = -math.inf
             place = 0
             for k in team.thread_range(n):
-                position = pk.uint64(pk.random.randint(seed, key(first + r, k), draw, total))
+                stream = key(first + r, k)
+                position = pk.uint64(pk.random.randint(seed, stream, draw, total))
                 ancestors[t - 1, r, k] = find(cumulative, r, position)
                 state[:] = x[t - 1, :, r, k]
                 v = pk.float64(log_w[r, k]) + pk.float64(log_transition(t, state, old, own.params))
-                v -= pk.log(pk.random.exponential(seed, key(first + r, k), draw + pk.uint64(1)))
+                v -= pk.log(pk.random.exponential(seed, stream, draw + pk.uint64(1)))
                 if v > best:
                     best = v
                     place = k
@@ -228,14 +229,15 @@ def conditional_rows(
             team.barrier()
         largest = -math.inf
         for k in team.thread_range(n):
+            stream = key(first + r, k)
             if t == 0:
-                drawn = initial(seed, key(first + r, k), user_draw(0), own.params)
+                drawn = initial(seed, stream, user_draw(0), own.params)
                 for c in range(n_dims):
                     state[c] = old[c] if k == 0 else drawn[c]
             else:
                 a = ancestors[t - 1, r, k]
                 state[:] = x[t - 1, :, r, a]
-                moved = propagate(t, state, seed, key(first + r, k), user_draw(t), own.params)
+                moved = propagate(t, state, seed, stream, user_draw(t), own.params)
                 for c in range(n_dims):
                     state[c] = old[c] if k == 0 else moved[c]
             x[t, :, r, k] = state

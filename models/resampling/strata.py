@@ -49,16 +49,12 @@ def poisson(word):
 
 
 @pk.kernel
-def begin_draws(r, n_draws, wanted, before):
-    """Set the number of draws of each row to M, and the number drawn so far to 0. 16 bytes."""
+def begin_draws(r, n_draws, copies, wanted, before):
+    """Set the number of draws of each row to M, less its whole copies if there are any, and the number drawn
+    so far to 0. 24 bytes."""
     wanted[r] = n_draws
-    before[r, before.shape[1] - 1] = pk.uint64(0)
-
-
-@pk.kernel
-def begin_residual_draws(r, n_draws, copies, wanted, before):
-    """Set the number of draws of each row to M less its whole copies. 24 bytes."""
-    wanted[r] = n_draws - pk.int64(copies[r, copies.shape[1] - 1])
+    if copies is not None:
+        wanted[r] -= pk.int64(copies[r, copies.shape[1] - 1])
     before[r, before.shape[1] - 1] = pk.uint64(0)
 
 
@@ -119,9 +115,7 @@ def fill_tile(team, r, tile, wanted, seed, step, records):
 def fill_strata(team, wanted, seed, step, records, before):
     """Draw the Poisson counts of a tile of strata; one team per tile. A block of random bits and 8 bytes out
     for four strata."""
-    n_tiles = before.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    n_tiles, r, tile, _, _ = tile_of(team, before, TILE, 0)
     drawn = fill_tile(team, r, tile, wanted[r], seed, step, records)
     if team.single():
         before[r, tile] = drawn
@@ -174,7 +168,5 @@ def lay_tile(team, r, tile, carry, wanted, records):
 def lay_strata(team, wanted, before, records):
     """Add to each record the number of draws before it, and M after the last stratum; one team per tile of
     strata. 16 bytes for four strata."""
-    n_tiles = before.shape[1] - 1
-    r = team.league_rank // n_tiles
-    tile = team.league_rank % n_tiles
+    _, r, tile, _, _ = tile_of(team, before, TILE, 0)
     lay_tile(team, r, tile, before[r, tile], wanted[r], records)

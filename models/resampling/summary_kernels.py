@@ -21,8 +21,7 @@ def moment_sums(
     row_scale = scale(extremes, r, bits, WEIGHTS)
     state = pk.local(n_dims, x.dtype)
     part = pk.local(n_moments, pk.float64)
-    for c in range(n_moments):
-        part[c] = 0.0
+    part[:] = 0.0
     for k in team.thread_range(begin, end):
         state[:] = x[slot, :, r, k]
         values = moment(t, state, params[r])

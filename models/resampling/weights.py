@@ -294,9 +294,7 @@ class Tables:
         numbers = self.extremes.to_numpy()
         largest, smallest, _ = numbers[0].tolist()
         lowest = weight_kernels.LOWEST if log else 0
-        return (
-            len(numbers) == 1 and lowest < largest < weight_kernels.INFINITE and (bool(log) or smallest >= 0)
-        )
+        return len(numbers) == 1 and lowest < largest < weight_kernels.INFINITE and (log or smallest >= 0)
 
     def check(self, weights, degenerate_allowed=False):
         """Raise an error if the weights are unusable; waits for the space. Return the largest of each row."""
