@@ -441,7 +441,9 @@ class ParticleFilter:
                 break
             except ArithmeticError as error:  # perhaps due to this row's parameters only
                 if number + 1 == len(rows):
-                    raise InputError(f"initial: {error}, with the seed, stream and draw 0") from error
+                    raise InputError(
+                        f"initial: {error}, with {nan_source.named(self.names or (), params)}"
+                    ) from error
         here = np.array(state, self.dtype)
         for name, function, wanted, args in (
             ("propagate", propagate, len(state), (1, here, 0, 0, 0, params)),

@@ -33,12 +33,13 @@ from ..shared.checks import check_count
 from ..shared.launches import launch
 from ..shared.sharding import Shards
 from . import banks, smoothing_kernels
+from .arguments import ModelFunction
 from .banks import Rows, by_rows
 from .nan_source import named
 from .posterior import Posterior
 from .row_kernels import MOST
 from .filter_run import ROW_TEAM
-from .sampling import Chained, Nans, Sampling, draw, of_model
+from .sampling import Chained, Nans, Sampling, draw, filters_of, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables, unit_extremes
@@ -116,7 +117,7 @@ class Metropolis(Chained):
         kept[again], logs[again] = keys[again], found[again]
         z = self.priors.to_line(best)
         self.points = Points(z, self.priors.at(z)[1], logs, kept)
-        self.accepted, self.walk = np.zeros(self.n_chains, bool), Walk(z)
+        self.walk = Walk(z)
 
     def _refuse_impossible(self, logs, given):
         bad = np.flatnonzero(logs == -np.inf)
@@ -153,6 +154,7 @@ def sample_pmmh(
     guided: bool = False,
     threshold: Real = 0.5,
     dtype: npt.DTypeLike = np.float64,
+    look_ahead: ModelFunction | None = None,
     **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle marginal Metropolis-Hastings.
@@ -170,6 +172,7 @@ def sample_pmmh(
     guided : bool
     threshold : as in `ParticleFilter`
     dtype : float64 or float32
+    look_ahead : as in `ParticleFilter`
     **options
         priors, and the other options of `Sampling`: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
         checkpoint, progress, on_nan, space, client.
@@ -197,16 +200,14 @@ def sample_pmmh(
     Haario, Saksman, Tamminen: An adaptive Metropolis algorithm. Bernoulli 7 (2001).
     """
     sampling, n_blocks = Sampling(**options), check_count(n_blocks, "n_blocks")
-    filters = model.filter(
-        guided=guided, threshold=threshold, dtype=dtype, ordered=n_blocks > 1, space=sampling.space
-    )
+    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead, ordered=n_blocks > 1)
     n = filters.count(n_particles)
 
     def make(problem, n_chains, seed):
         return Metropolis(problem, n_chains, n_blocks, seed)
 
-    settings = {"n_blocks": n_blocks, "guided": guided, "threshold": threshold, "dtype": str(np.dtype(dtype))}
-    return draw(sampling, "PMMH", *of_model(sampling, model, filters, n, observations, make, settings))
+    own = {"n_blocks": n_blocks} | own
+    return draw(sampling, "PMMH", *of_model(sampling, model, filters, n, observations, make, own))
 
 
 class Paths:
@@ -307,11 +308,12 @@ class Gibbs(Chained):
         begun, own = Metropolis(self._problem, self.n_chains, 1, self.seed, self.nans), self._problem
         begun.start(given)
         self.points, self.walk = begun.points, begun.walk
+        lags = own.data.y.shape[1] if own.filters.lagged else 0
         found = own.filters.run(
             own.data.y,
             own.n,
             params=self.priors.table(begun.values()),
-            inputs=own.data.inputs[:, self._lags() :] if own.data.inputs.shape[1] else None,
+            inputs=own.data.inputs[:, lags:] if own.data.inputs.shape[1] else None,
             seed=self.seed,
             keep=True,
             means=False,
@@ -323,11 +325,6 @@ class Gibbs(Chained):
                 " expected more particles"
             )
         self._follow(found.trajectories(1, seed=self.seed)[..., 0].astype(np.float64))
-        self.accepted = np.zeros(self.n_chains)
-        self._weigh()
-
-    def _lags(self):
-        return self._problem.data.y.shape[1] if self._problem.filters.lagged else 0
 
     def _follow(self, paths):
         """Set paths that no place has a copy of."""
@@ -339,10 +336,6 @@ class Gibbs(Chained):
         found = np.concatenate(self._shards.map("densities", *asked))
         return self.nans.rejected(found, lambda chain: self._reason(asked[0][chain], chain))
 
-    def _weigh(self):
-        """Compute the densities of the chains' current paths."""
-        self.points = self.points._replace(log_likelihood=self.density(self.values()))
-
     def _reason(self, params, chain):
         return (
             f"log_initial, log_transition or log_weight gave nan along the path of chain {chain}, with"
@@ -353,7 +346,8 @@ class Gibbs(Chained):
         """Move the parameters n_moves times, then draw a new path of every chain."""
         random = random_of(self.seed, 2, number)
         self.accepted = np.zeros(self.n_chains)
-        self._weigh()
+        # the densities of the chains' current paths
+        self.points = self.points._replace(log_likelihood=self.density(self.values()))
         for _ in range(self.n_moves):
             z = self.walk.propose(self.points.z, random)
             self.points, rates, moved = metropolis(

@@ -39,7 +39,7 @@ from ..shared.results import Result
 from . import banks
 from .inference import Estimates
 from .row_kernels import MOST
-from .sampling import Nans, Sampling, of_model, run_loop
+from .sampling import Nans, Sampling, filters_of, of_model, run_loop
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import random_of
@@ -62,7 +62,7 @@ class Maximum(Result):
     logs : ndarray, shape (n_searches,)
         Log-likelihoods at `ends`: logarithms of mean likelihoods of several filters.
     notes : tuple of str
-        Warnings about the result: that searches ended at different maxima.
+        Warnings about the result: that searches ended at different maxima, or filters died of NaN.
     """
 
     params: dict[str, float]
@@ -127,8 +127,10 @@ class Searches:
         free = [self.priors.names.index(name) for name in self.priors.free]
         free = free, self.priors.limits, sds * cooling ** (number / 50.0)
         keys = random.integers(0, 2**64, (self.n_chains, 1), np.uint64)
-        found = self._filters.map("wandered", self.table(self.ends()), keys, self.swarm, free)
+        ends = self.ends()
+        found = self._filters.map("wandered", self.table(ends), keys, self.swarm, free)
         *swarm, logs, total = np.concatenate(found, axis=-1)
+        self._estimate.rejected(total[0], ends, keys)  # counts filters that died of NaN
         logs = np.where(np.isfinite(total), logs, 0.0)  # a filter that died gives equal weights
         chosen = systematic(log_weights=np.ascontiguousarray(logs.T), seed=int(random.integers(2**63)))
         self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
@@ -163,8 +165,8 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     n_particles : int, at most 4,096
         That of each filter.
     **options
-        priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress, space,
-        client. Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter.
+        priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress, on_nan,
+        space, client. Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter.
         Further:
     n_chains : int, default 16
         Searches.
@@ -177,6 +179,8 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
         Parameters of the initial state, which move at step 0 only.
     n_repeats : int, default 10
         Filters at the end of each search, whose likelihoods are averaged.
+    guided, threshold, dtype, look_ahead : as in `StateSpaceModel.filter`
+        Threshold is 1 by default.
 
     Returns
     -------
@@ -185,22 +189,24 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     Raises
     ------
     InputError, DTypeError, ShapeError, FiniteError
-        Wrong arguments.
+        Wrong arguments; with on_nan="raise" a log-weight is NaN.
     KeyboardInterrupt
         After Ctrl-C; finished iterations are in the checkpoint.
 
     Warns
     -----
     RuntimeWarning
-        Fewer than half of the searches came near the best one. `Maximum.notes` has the same text.
+        Fewer than half of the searches came near the best one; filters died of NaN. `Maximum.notes` has the
+        same text.
     """
-    known, (ends, logs) = _searched(model, observations, n_particles, {}, **options)
+    known, (ends, logs), notes = _searched(model, observations, n_particles, {}, **options)
     order = np.argsort(-logs)
-    ends, logs, notes = ends[order], logs[order], ()
+    ends, logs = ends[order], logs[order]
     near = int((logs > logs[0] - _NEAR).sum())
     if 2 * near < len(logs):
-        notes = (f"only {near} of {len(logs)} searches came near the best one: take more n_iterations",)
-        warnings.warn(notes[0], RuntimeWarning, stacklevel=2)
+        notes += (f"only {near} of {len(logs)} searches came near the best one: take more n_iterations",)
+    for note in notes:
+        warnings.warn(note, RuntimeWarning, stacklevel=2)
     params = dict(zip(known.names, known.table(ends[:1])[0].tolist()))
     return Maximum(params=params, log_likelihood=float(logs[0]), ends=ends, logs=logs, notes=notes)
 
@@ -237,15 +243,13 @@ def profile(
     InputError, DTypeError, ShapeError, FiniteError, KeyboardInterrupt
         As `maximise`.
     """
-    grid, n_chains = (
-        check_finite(as_numbers(values, "values", 1), "values"),
-        check_count(n_chains, "n_chains"),
-    )
+    grid = check_finite(as_numbers(values, "values", 1), "values")
+    n_chains = check_count(n_chains, "n_chains")
     if len(np.unique(grid)) < 4:
         raise InputError(f"values is {values}; expected at least 4 different numbers")
     options["fixed"] = {**(options.get("fixed") or {}), name: float(grid[0])}
     columns = {name: np.repeat(grid, n_chains)}
-    _, (_, logs) = _searched(
+    _, (_, logs), _ = _searched(
         model, observations, n_particles, columns, n_chains=len(columns[name]), **options
     )
     logs = logs.reshape(-1, n_chains).max(axis=1)
@@ -275,13 +279,17 @@ def _searched(
     cooling=0.5,
     initial=(),
     n_repeats=10,
+    guided=False,
+    threshold=1.0,
+    dtype=np.float64,
+    look_ahead=None,
     **options,
 ):
-    """Run the searches; return the priors, the ends of searches, and log-likelihoods at these."""
+    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and notes."""
     sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
     sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
-    filters = model.filter(threshold=1.0, space=sampling.space)
+    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead)
 
     def make(problem, n_chains, seed):
         if unknown := set(initial) - set(problem.priors.free):
@@ -289,9 +297,10 @@ def _searched(
         sds = np.array([[sd, 0.0 if name in initial else sd] for name in problem.priors.free])
         return Searches(problem, n_chains, n_repeats, (sds, cooling), columns, seed)
 
-    settings = {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
-    model = of_model(sampling, model, filters, n, observations, make, settings)
+    own |= {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
+    model = of_model(sampling, model, filters, n, observations, make, own)
     known, found, loop, _ = run_loop(sampling, "IF2", *model)
     if loop.stop is not None:
         raise loop.stop
-    return known, found
+    nans = loop.sampler.nans
+    return known, found, (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)

@@ -33,10 +33,8 @@ def _check(names, priors, fixed):
                 f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
                 f" beta of portable.models.resampling.priors, got {prior!r:.60}"
             )
-    both, neither = (
-        [n for n in names if n in priors and n in fixed],
-        [n for n in names if n not in priors and n not in fixed],
-    )
+    both = [n for n in names if n in priors and n in fixed]
+    neither = [n for n in names if n not in priors and n not in fixed]
     if both or neither:
         raise InputError(
             f"{', '.join(both)} in priors and in fixed; expected one of them"

@@ -78,16 +78,17 @@ def sentence(run, data, row, number):
 
 
 def _of_both(model, data, params, t, state):
-    """Return "log_weight", or "log_guide" if log_weight is below infinity."""
+    """Return "log_weight", or the functions added to it or taken from it if log_weight is below infinity."""
     log_weight, log_guide = model.functions[2], model.functions[4]
-    if log_guide is None or t == 0:
+    others = ["log_guide"] * bool(log_guide) + ["look_ahead"] * bool(model.look_ahead)
+    if t == 0 or not others:
         return "log_weight"
     known = np.concatenate([params, data.inputs[t]])
     try:
         value = tried("log_weight", log_weight, known, t, tuple(state.tolist()), data.y[t], known)
     except ArithmeticError:
         return "log_weight"
-    return "log_guide" if value < np.inf else "log_weight"
+    return " or ".join(others) if value < np.inf else "log_weight"
 
 
 def counted(n_bad, n_filters, reason):

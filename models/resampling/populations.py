@@ -59,7 +59,7 @@ from .nan_source import named
 from .inference import Estimates
 from .posterior import Posterior
 from .row_kernels import MOST
-from .sampling import Chained, Nans, Sampling, draw, of_model, without_chains
+from .sampling import Chained, Nans, Sampling, draw, filters_of, of_model, without_chains
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import Points, Walk, metropolis, random_of
@@ -452,8 +452,8 @@ class Observations:
 
     def __init__(self, problem, n_rows, n_proposed, nans):
         self._all, self._proposed = (Estimates(problem, n, nans) for n in (n_rows, n_proposed))
-        self.priors, self.n_keys = problem.priors, problem.data.n_steps
-        self.most_steps = self.n_keys
+        self.priors = problem.priors
+        self.n_keys = self.most_steps = problem.data.n_steps
         self._ahead = None, 0, np.zeros((0, 0))  # population, first step, and increments
 
     def begin(self, values, keys):
@@ -494,6 +494,7 @@ def sample_smc2(
     guided: bool = False,
     threshold: Real = 0.5,
     dtype: npt.DTypeLike = np.float64,
+    look_ahead: ModelFunction | None = None,
     **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by SMC^2, which estimates the evidence p(observations) too.
@@ -516,6 +517,7 @@ def sample_smc2(
     guided : bool
     threshold : as in `ParticleFilter`
     dtype : float64 or float32
+    look_ahead : as in `ParticleFilter`
     **options
         priors, and these options of `Sampling`: fixed, inputs, seed, checkpoint, progress, on_nan, space,
         client.
@@ -548,7 +550,7 @@ def sample_smc2(
     sampling = Sampling(n_chains=n_chains, n_draws=n_draws, n_warmup=0, **without_chains(options))
     n_draws, length = check_lengths(n_draws, length)
     renew_below = check_share(renew_below, "renew_below")
-    filters = model.filter(guided=guided, threshold=threshold, dtype=dtype, space=sampling.space)
+    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead)
     n = filters.count(n_particles)
     if not filters.takes_rows(n):
         raise InputError(f"n_particles is {n}; SMC^2 has at most {MOST} for each of its filters")
@@ -559,12 +561,5 @@ def sample_smc2(
         target = Observations(problem, n_chains * n_draws, n_chains * (n_draws // length), nans)
         return Populations(target, n_chains, n_draws, length, renew_below, seed, nans)
 
-    settings = {
-        "n_draws": n_draws,
-        "length": length,
-        "renew_below": renew_below,
-        "guided": guided,
-        "threshold": threshold,
-        "dtype": str(np.dtype(dtype)),
-    }
-    return draw(sampling, "SMC2", *of_model(sampling, model, filters, n, observations, make, settings))
+    own |= {"n_draws": n_draws, "length": length, "renew_below": renew_below}
+    return draw(sampling, "SMC2", *of_model(sampling, model, filters, n, observations, make, own))

@@ -116,13 +116,12 @@ def spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, anc
 
 
 @pk.function
-def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, params):
-    """Move the parameters of particle k, stored after the state of particle a, and write them to x and
-    params."""
+def write_parameters(varying, n_dims, slot, r, k, x, params):
+    """Write the parameters of particle k, stored after its state, to params; `varying` has n_free, free and
+    limits."""
+    n_free, free, limits = varying
     for p in range(n_free):
-        sd = sds[p, min(t, 1)]
-        z = x[old, n_dims + p, r, a] + sd * pk.random.normal(seed, stream, user_draw(t) + OWN + pk.uint64(p))
-        x[new, n_dims + p, r, k] = z
+        z = x[slot, n_dims + p, r, k]
         value = z
         if limits[p, 0] > -math.inf:
             width = limits[p, 1] - limits[p, 0]
@@ -131,13 +130,25 @@ def wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds
 
 
 @pk.function
-def look_around(team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w):
+def wander(varying, sds, n_dims, t, old, new, r, k, a, seed, stream, x, params):
+    """Move the parameters of particle k, stored after the state of particle a, and write them to x and
+    params."""
+    for p in range(varying[0]):
+        sd = sds[p, min(t, 1)]
+        z = x[old, n_dims + p, r, a] + sd * pk.random.normal(seed, stream, user_draw(t) + OWN + pk.uint64(p))
+        x[new, n_dims + p, r, k] = z
+    write_parameters(varying, n_dims, new, r, k, x, params)
+
+
+@pk.function
+def look_around(team, look_ahead, varying, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w):
     """Set w to the weights of particles times the observation's likelihood as predicted by `look_ahead`;
     return the sum of their whole numbers and the logarithm of the largest."""
     state = pk.local(n_dims, x.dtype)
     largest = -math.inf
     for k in team.thread_range(w.shape[1]):
         state[:] = x[old, :n_dims, r, k]
+        write_parameters(varying, n_dims, old, r, k, x, own.params)
         expected = look_ahead(t, state, own.y, own.params) if own.observed else 0.0
         w[r, k] = log_w[old_w, r, k] + expected
         largest = pk.maximum(largest, w[r, k])
@@ -203,9 +214,7 @@ def filter_rows(
     float64, which stay in a cache.
     """
     r = team.league_rank
-    number = first + r
-    if not numbered:
-        number = 0
+    number = first + r if numbered else 0
     n = w.shape[1]
     n_slots = x.shape[0]
     n_kept = evidence.shape[0]
@@ -216,6 +225,7 @@ def filter_rows(
     state = pk.local(n_dims, x.dtype)
     row_scale = scale(row_extremes, r, bits, WEIGHTS)
     lost = pk.uint64(bits - half)
+    varying = n_free, free, limits
     brought = mass[r]
     idle = begin > 0 and row_extremes[r, 2] != 0
     total = pk.uint64(0)
@@ -234,14 +244,14 @@ def filter_rows(
         if look_ahead is not None:
             if resampled:
                 before, top = real(total), ordered(extremes[(t + n_kept - 1) % n_kept, r, 0])
-                whole, ahead = look_around(
-                    team, look_ahead, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w
+                total, ahead = look_around(
+                    team, look_ahead, varying, n_dims, t, old, old_w, r, row_scale, own, x, log_w, w
                 )
-                total = whole
-                brought -= pk.float64(ahead) - top + pk.log(real(total) / before)
-        if resampled and in_order:
-            sort_row(team, r, n, old, x, keys, items, places)
+                if abs(ahead) < math.inf:  # otherwise the row dies at this step
+                    brought -= pk.float64(ahead) - top + pk.log(real(total) / before)
         if resampled:
+            if in_order:
+                sort_row(team, r, n, old, x, keys, items, places)
             drawn = number, seed, pk.uint64(2 * (t - 1)) << 32
             spread_row(team, r, drawn, total, row_scale, w, marks, places, in_order, ancestors[last])
         largest = -math.inf
@@ -251,15 +261,15 @@ def filter_rows(
             a = pk.int64(k)
             if resampled:
                 a = pk.int64(ancestors[last, r, k])
-            wander(n_free, n_dims, t, old, new, r, k, a, seed, stream, free, limits, sds, x, own.params)
+            wander(varying, sds, n_dims, t, old, new, r, k, a, seed, stream, x, own.params)
             if t == 0:
                 weight = begin_particle(model, new, r, k, stream, seed, own, x)
             else:
-                for c in range(n_dims):
-                    state[c] = x[old, c, r, a]
+                state[:] = x[old, :n_dims, r, a]
                 weight = move(model, t, new, r, k, stream, seed, own, state, x)
                 if look_ahead is not None:
                     if resampled and own.observed:
+                        write_parameters(varying, n_dims, old, r, a, x, own.params)
                         weight -= look_ahead(t, state, own.y, own.params)
             log_w[new_w, r, k] = log_w[old_w, r, k] + weight if idle else weight
             largest = pk.maximum(largest, log_w[new_w, r, k])
@@ -282,11 +292,9 @@ def filter_rows(
                 part = team.reduce(part)
                 if team.single():
                     means[kept, c, r] = part / real(total)
-        added, size, idle_now, mass_now = verdict(
+        added, size, idle, brought = verdict(
             usable, largest, total, square, bits, half, n, threshold, brought
         )
-        idle = idle_now
-        brought = mass_now
         if team.single():
             extremes[kept, r, 0] = order(pk.float64(largest))
             extremes[kept, r, 2] = 1 if idle else 0

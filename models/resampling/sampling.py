@@ -78,6 +78,12 @@ class Sampling(Shown):
     client: ClientLike = None
 
 
+def filters_of(model, sampling, guided, threshold, dtype, look_ahead, **options):
+    """Make the filters of a sampler; return them, and their settings."""
+    own = {"guided": guided, "threshold": threshold, "dtype": str(np.dtype(dtype)), "look_ahead": look_ahead}
+    return model.filter(**own, space=sampling.space, **options), own
+
+
 def of_model(sampling, model, filters, n, observations, make, settings):
     """Make the arguments of `draw`, from `parameters` on, for a sampler of a state-space model.
 
@@ -173,10 +179,8 @@ def run_loop(sampling, name, parameters, begin, settings):
         True if all steps were done.
     """
     n_chains, seed = check_count(sampling.n_chains, "n_chains"), check_seed(sampling.seed)
-    n_draws, n_warmup = (
-        check_count(sampling.n_draws, "n_draws"),
-        check_count(sampling.n_warmup, "n_warmup", 0),
-    )
+    n_draws = check_count(sampling.n_draws, "n_draws")
+    n_warmup = check_count(sampling.n_warmup, "n_warmup", 0)
     known = Priors(parameters, sampling.priors, sampling.fixed)
     check_choice(sampling.on_nan, "on_nan", ON_NAN)
     given = None if sampling.start is None else starts_of(sampling.start, known, n_chains)

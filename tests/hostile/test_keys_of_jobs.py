@@ -325,14 +325,21 @@ def studied(checkpoint, **arguments):
     return list(study.study(["serial"], [4], [0.5], study.Design(**arguments), checkpoint=checkpoint))
 
 
+FILTERS = dict(guided=False, threshold=0.5, dtype="float64")
+OTHER_FILTERS = dict(
+    guided=True,
+    threshold=np.nextafter(0.5, 1.0),
+    dtype="float32",
+    look_ahead=written("def ahead(t, state, y, params): return state[0]", "ahead"),
+)
 # A job, its arguments, other values of these, the functions whose signatures they come from, and the
 # arguments that are not in the key: a longer job continues from a shorter one, whose parts it finds, or the
 # argument selects the parts.
 JOBS = {
     "pmmh": (
         of_model(resampling.sample_pmmh),
-        SAMPLING | dict(n_blocks=1, guided=False, threshold=0.5, dtype="float64"),
-        OTHER_SAMPLING | dict(n_blocks=2, guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32"),
+        SAMPLING | FILTERS | dict(n_blocks=1),
+        OTHER_SAMPLING | OTHER_FILTERS | dict(n_blocks=2),
         (resampling.sample_pmmh, Sampling),
         {"n_draws", "on_nan"},  # the last decides only whether the run continues
     ),
@@ -345,9 +352,8 @@ JOBS = {
     ),
     "smc2": (
         of_model(resampling.sample_smc2),
-        POPULATIONS | dict(guided=False, threshold=0.5, dtype="float64", renew_below=0.5),
-        OTHER_POPULATIONS
-        | dict(guided=True, threshold=np.nextafter(0.5, 1.0), dtype="float32", renew_below=0.6),
+        POPULATIONS | FILTERS | dict(renew_below=0.5),
+        OTHER_POPULATIONS | OTHER_FILTERS | dict(renew_below=0.6),
         (resampling.sample_smc2, Sampling),
         {"on_nan", "n_warmup", "start"},
     ),
@@ -361,8 +367,8 @@ JOBS = {
     ),
     "maximum": (
         of_model(resampling.maximise),
-        SEARCHES,
-        OTHER_SEARCHES,
+        SEARCHES | FILTERS,
+        OTHER_SEARCHES | OTHER_FILTERS,
         (resampling.maximise, iterated._searched, Sampling),
         # Searches continue; they are inspected after their end; some belong to profile, or to draws in
         # Sampling.

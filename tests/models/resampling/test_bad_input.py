@@ -4,110 +4,110 @@ import numpy as np
 import pytest
 from portable.models import resampling
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .cases import NAMES, SCHEMES
 
-E, W = pk.errors, [0.5, 1.0, 0.25]
+W = [0.5, 1.0, 0.25]
 WEIGHTS = [
-    ({"weights": []}, E.ShapeError, "weights is empty; expected at least one particle"),
-    ({"weights": [[[1.0, 2.0]]]}, E.ShapeError, r"weights has shape \(1, 1, 2\)"),
-    ({"weights": 1.0}, E.ShapeError, r"weights has shape \(\)"),
-    ({"weights": [[1.0, 2.0], [0.0, 0.0]]}, E.InputError, r"weights\[1\] are all zero"),
+    ({"weights": []}, ShapeError, "weights is empty; expected at least one particle"),
+    ({"weights": [[[1.0, 2.0]]]}, ShapeError, r"weights has shape \(1, 1, 2\)"),
+    ({"weights": 1.0}, ShapeError, r"weights has shape \(\)"),
+    ({"weights": [[1.0, 2.0], [0.0, 0.0]]}, InputError, r"weights\[1\] are all zero"),
     (
         {"weights": [[1.0, 2.0], [0.5, -1.0]]},
-        E.InputError,
+        InputError,
         r"weights\[1, 1\] is -1.0; expected weights of at least 0",
     ),
-    ({"weights": [[1.0], [2.0, 3.0]]}, E.ShapeError, "weights is not a rectangular array"),
-    ({"weights": ["a"]}, E.DTypeError, "weights must hold real numbers, got dtype <U1"),
-    ({"weights": [1.0, -0.5, -1.0]}, E.InputError, r"weights\[1\] is -0.5; expected weights of at least 0"),
-    ({"weights": [1.0, 2.0, np.nan]}, E.FiniteError, r"weights\[2\] is nan; expected finite weights"),
-    ({"weights": [np.nan, -1.0]}, E.FiniteError, r"weights\[0\] is nan"),
-    ({"weights": [1.0, np.inf]}, E.FiniteError, r"weights\[1\] is inf"),
-    ({"weights": [0.0, 0.0]}, E.InputError, "weights are all zero"),
-    ({"weights": None}, E.InputError, "expected one of weights and log_weights"),
-    ({"weights": W, "log_weights": W}, E.InputError, "expected one of weights and log_weights"),
-    ({"log_weights": []}, E.ShapeError, "log_weights is empty"),
-    ({"log_weights": [-np.inf, -np.inf]}, E.InputError, "log_weights are all -inf"),
+    ({"weights": [[1.0], [2.0, 3.0]]}, ShapeError, "weights is not a rectangular array"),
+    ({"weights": ["a"]}, DTypeError, "weights must hold real numbers, got dtype <U1"),
+    ({"weights": [1.0, -0.5, -1.0]}, InputError, r"weights\[1\] is -0.5; expected weights of at least 0"),
+    ({"weights": [1.0, 2.0, np.nan]}, FiniteError, r"weights\[2\] is nan; expected finite weights"),
+    ({"weights": [np.nan, -1.0]}, FiniteError, r"weights\[0\] is nan"),
+    ({"weights": [1.0, np.inf]}, FiniteError, r"weights\[1\] is inf"),
+    ({"weights": [0.0, 0.0]}, InputError, "weights are all zero"),
+    ({"weights": None}, InputError, "expected one of weights and log_weights"),
+    ({"weights": W, "log_weights": W}, InputError, "expected one of weights and log_weights"),
+    ({"log_weights": []}, ShapeError, "log_weights is empty"),
+    ({"log_weights": [-np.inf, -np.inf]}, InputError, "log_weights are all -inf"),
     (
         {"log_weights": [0.0, np.nan]},
-        E.FiniteError,
+        FiniteError,
         r"log_weights\[1\] is nan; expected finite numbers or -inf",
     ),
-    ({"log_weights": [np.inf, 0.0]}, E.FiniteError, r"log_weights\[0\] is inf"),
+    ({"log_weights": [np.inf, 0.0]}, FiniteError, r"log_weights\[0\] is inf"),
 ]
 NUMBERS = [
-    ({"n_ancestors": 0}, E.InputError, "n_ancestors is 0; expected 1 to 2147483647"),
-    ({"n_ancestors": 2**31}, E.InputError, "n_ancestors is 2147483648"),
-    ({"n_ancestors": 2.0}, E.DTypeError, "n_ancestors must be an integer, got 2.0 of type float"),
-    ({"seed": -1}, E.InputError, "seed is -1"),
-    ({"seed": 2**64}, E.InputError, "seed is 18446744073709551616"),
-    ({"seed": True}, E.DTypeError, "seed must be an integer, got True"),
-    ({"step": 2**31}, E.InputError, "step is 2147483648; expected 0 to 2147483647"),
-    ({"output": "weights"}, E.InputError, "output is 'weights'; expected one of 'ancestors'"),
+    ({"n_ancestors": 0}, InputError, "n_ancestors is 0; expected 1 to 2147483647"),
+    ({"n_ancestors": 2**31}, InputError, "n_ancestors is 2147483648"),
+    ({"n_ancestors": 2.0}, DTypeError, "n_ancestors must be an integer, got 2.0 of type float"),
+    ({"seed": -1}, InputError, "seed is -1"),
+    ({"seed": 2**64}, InputError, "seed is 18446744073709551616"),
+    ({"seed": True}, DTypeError, "seed must be an integer, got True"),
+    ({"step": 2**31}, InputError, "step is 2147483648; expected 0 to 2147483647"),
+    ({"output": "weights"}, InputError, "output is 'weights'; expected one of 'ancestors'"),
     (
         {"on_degenerate": "ignore"},
-        E.InputError,
+        InputError,
         "on_degenerate is 'ignore'; expected one of 'raise', 'uniform'",
     ),
-    ({"permuted": 1}, E.DTypeError, "permuted must be True or False"),
+    ({"permuted": 1}, DTypeError, "permuted must be True or False"),
     (
         {"permuted": True, "n_ancestors": 2},
-        E.InputError,
+        InputError,
         "n_ancestors is 2; expected as many permuted ancestors as particles, 3",
     ),
 ]
 OWN = [
-    (resampling.metropolis, {"n_steps": 0}, E.InputError, "n_steps is 0; expected 1 to"),
-    (resampling.metropolis, {"n_steps": 1.5}, E.DTypeError, "n_steps must be an integer"),
+    (resampling.metropolis, {"n_steps": 0}, InputError, "n_steps is 0; expected 1 to"),
+    (resampling.metropolis, {"n_steps": 1.5}, DTypeError, "n_steps must be an integer"),
     (
         resampling.rejection,
         {"max_weight": 0.99},
-        E.InputError,
+        InputError,
         "max_weight is 0.99, below the largest of weights, 1.0",
     ),
     (
         resampling.metropolis,
         {"error_bound": 1.0},
-        E.InputError,
+        InputError,
         "error_bound is 1.0; expected a float between 0 and 1",
     ),
-    (resampling.megopolis, {"n_steps": 0}, E.InputError, "n_steps is 0; expected 1 to"),
+    (resampling.megopolis, {"n_steps": 0}, InputError, "n_steps is 0; expected 1 to"),
     (
         resampling.partial_rejection,
         {"max_weight": 0.0},
-        E.InputError,
+        InputError,
         "max_weight is 0.0; expected more than 0.0",
     ),
-    (resampling.rejection, {"max_weight": float("nan")}, E.FiniteError, "max_weight is nan"),
-    (resampling.rejection, {"max_weight": float("inf")}, E.FiniteError, "max_weight is inf"),
+    (resampling.rejection, {"max_weight": float("nan")}, FiniteError, "max_weight is nan"),
+    (resampling.rejection, {"max_weight": float("inf")}, FiniteError, "max_weight is inf"),
     (
         resampling.rejection,
         {"max_weight": "1"},
-        E.DTypeError,
+        DTypeError,
         "max_weight must be a number, got '1' of type str",
     ),
     (
         resampling.rejection,
         {"max_weight": 1e300},
-        E.InputError,
+        InputError,
         "proposals a draw with max_weight = 1e[+]300",
     ),
     (
         resampling.killing,
         {"n_ancestors": 2},
-        E.InputError,
+        InputError,
         "n_ancestors is 2; killing makes as many as particles",
     ),
 ]
 CONVERSIONS = [
-    (resampling.permute, [], E.ShapeError, "ancestors is empty"),
-    (resampling.permute, [0, 2], E.InputError, "ancestors holds numbers from 0 to 2; expected 0 to 1"),
-    (resampling.permute, [0, -1], E.InputError, "ancestors holds numbers from -1 to 0"),
-    (resampling.permute, [0.0, 1.0], E.DTypeError, "ancestors must hold whole numbers, got dtype float64"),
-    (resampling.permute, [[[0]]], E.ShapeError, r"ancestors has shape \(1, 1, 1\)"),
-    (resampling.log_sum_exp, [], E.ShapeError, "log_weights is empty"),
+    (resampling.permute, [], ShapeError, "ancestors is empty"),
+    (resampling.permute, [0, 2], InputError, "ancestors holds numbers from 0 to 2; expected 0 to 1"),
+    (resampling.permute, [0, -1], InputError, "ancestors holds numbers from -1 to 0"),
+    (resampling.permute, [0.0, 1.0], DTypeError, "ancestors must hold whole numbers, got dtype float64"),
+    (resampling.permute, [[[0]]], ShapeError, r"ancestors has shape \(1, 1, 1\)"),
+    (resampling.log_sum_exp, [], ShapeError, "log_weights is empty"),
 ]
 
 
@@ -145,21 +145,21 @@ def test_more_particles_than_int32_counts():
         {"log_weights": np.broadcast_to(0.0, (2, 2**31))},
     ):
         with pytest.raises(
-            E.InputError, match=r"weights has shape .*2147483648.*; at most 2\^31 - 1 in each dimension"
+            InputError, match=r"weights has shape .*2147483648.*; at most 2\^31 - 1 in each dimension"
         ):
             resampling.systematic(**given, seed=0)
 
 
 def test_max_weight_of_log_weights():
-    with pytest.raises(E.InputError, match="max_weight is -2.0, below the largest of log_weights, -1.0"):
+    with pytest.raises(InputError, match="max_weight is -2.0, below the largest of log_weights, -1.0"):
         resampling.rejection(log_weights=[-1.0, -3.0], seed=0, max_weight=-2.0)
-    with pytest.raises(E.InputError, match="proposals a draw"):
+    with pytest.raises(InputError, match="proposals a draw"):
         resampling.rejection(log_weights=[-1.0, -3.0], seed=0, max_weight=1e6)
 
 
 @pytest.mark.parametrize("error", [0.0, 1.0, 2, float("nan"), "x"])
 def test_error_of_metropolis_steps(error):
-    with pytest.raises(E.InputError, match="a float between 0 and 1"):
+    with pytest.raises(InputError, match="a float between 0 and 1"):
         resampling.metropolis_steps(W, error_bound=error)
 
 

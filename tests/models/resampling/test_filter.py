@@ -16,8 +16,8 @@ from portable.models.resampling import ParticleFilter, exact, ready, row_kernels
 from portable.models.resampling.ancestor_kernels import LONG
 
 import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-E = pk.errors
 PARAMS = np.array([0.9, 0.5, 0.7])  # phi, s, tau
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -162,7 +162,7 @@ def test_trajectories_follow_their_ancestors(space):
         for t in range(len(y) - 1, 0, -1):
             k = ancestors[t - 1, k]
             assert kept[t - 1, k] == path[t - 1]
-    with pytest.raises(E.InputError, match=r"kept no ancestors; expected run\(..., keep=True\)"):
+    with pytest.raises(InputError, match=r"kept no ancestors; expected run\(..., keep=True\)"):
         model("serial").run(y, 10, params=PARAMS, seed=8).trajectories(5, seed=1)
 
 
@@ -445,36 +445,36 @@ RUNS = [
     (
         (initial, propagate, not_a_number),
         {"on_nan": "raise"},
-        E.FiniteError,
+        FiniteError,
         "log_weight gave nan for a particle at step 1, with params.0. = ",
     ),
-    ((initial, propagate, log_weight), {"on_nan": "go on"}, E.InputError, "on_nan is 'go on'"),
-    ((initial, no_tuple, log_weight), {}, E.DTypeError, "propagate must return a tuple"),
-    ((initial, two_numbers, log_weight), {}, E.DTypeError, "propagate returns 2 numbers, initial 1"),
+    ((initial, propagate, log_weight), {"on_nan": "go on"}, InputError, "on_nan is 'go on'"),
+    ((initial, no_tuple, log_weight), {}, DTypeError, "propagate must return a tuple"),
+    ((initial, two_numbers, log_weight), {}, DTypeError, "propagate returns 2 numbers, initial 1"),
     (
         (initial, propagate, log_weight),
         {"params": None},
-        E.InputError,
+        InputError,
         r"^(initial|propagate|log_weight) reads .* none: pass run\(..., params=\)",
     ),
     (
         (initial, propagate, reads_beyond),
         {},
-        E.InputError,
+        InputError,
         "log_weight reads a state, an observation or params beyond its end",
     ),
-    ((takes_less, propagate, log_weight), {}, E.DTypeError, "initial: .* takes 3 positional arguments but 4"),
-    ((initial, propagate, gives_nothing), {}, E.DTypeError, "log_weight must return a number, got None"),
-    ((initial, propagate, log_weight), {"n_particles": 0}, E.InputError, "n_particles is 0"),
-    ((initial, propagate, log_weight), {"observations": []}, E.ShapeError, r"observations has shape \(0,\)"),
+    ((takes_less, propagate, log_weight), {}, DTypeError, "initial: .* takes 3 positional arguments but 4"),
+    ((initial, propagate, gives_nothing), {}, DTypeError, "log_weight must return a number, got None"),
+    ((initial, propagate, log_weight), {"n_particles": 0}, InputError, "n_particles is 0"),
+    ((initial, propagate, log_weight), {"observations": []}, ShapeError, r"observations has shape \(0,\)"),
     (
         (initial, propagate, log_weight),
         {"observations": [0.0, np.inf]},
-        E.FiniteError,
+        FiniteError,
         r"observations\[1\] is inf; .* or NaN where one is missing",
     ),
-    ((initial, propagate, log_weight), {"params": [[[1.0]]]}, E.ShapeError, r"params has shape \(1, 1, 1\)"),
-    ((initial, propagate, log_weight), {"seed": -1}, E.InputError, "seed is -1"),
+    ((initial, propagate, log_weight), {"params": [[[1.0]]]}, ShapeError, r"params has shape \(1, 1, 1\)"),
+    ((initial, propagate, log_weight), {"seed": -1}, InputError, "seed is -1"),
 ]
 
 
@@ -490,18 +490,18 @@ def test_wrong_runs(functions, given, error, message):
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ({"method": "best"}, E.InputError, "method is 'best'; expected one of 'systematic'"),
-        ({"method": "metropolis"}, E.DTypeError, "n_steps must be an integer, got None"),
-        ({"n_steps": 3}, E.InputError, "n_steps is 3; method 'systematic' takes none"),
-        ({"threshold": 1.5}, E.InputError, "threshold is 1.5; expected 0 to 1"),
-        ({"dtype": np.int64}, E.DTypeError, "expected float32 or float64"),
-        ({"in_place": 1}, E.DTypeError, "in_place must be True or False"),
+        ({"method": "best"}, InputError, "method is 'best'; expected one of 'systematic'"),
+        ({"method": "metropolis"}, DTypeError, "n_steps must be an integer, got None"),
+        ({"n_steps": 3}, InputError, "n_steps is 3; method 'systematic' takes none"),
+        ({"threshold": 1.5}, InputError, "threshold is 1.5; expected 0 to 1"),
+        ({"dtype": np.int64}, DTypeError, "expected float32 or float64"),
+        ({"in_place": 1}, DTypeError, "in_place must be True or False"),
     ],
 )
 def test_wrong_filters(given, error, message):
     with pytest.raises(error, match=message):
         ParticleFilter(initial, propagate, log_weight, **given)
-    with pytest.raises(E.DTypeError, match="log_weight must be marked with @pk.function"):
+    with pytest.raises(DTypeError, match="log_weight must be marked with @pk.function"):
         ParticleFilter(initial, propagate, plain)
 
 
@@ -517,7 +517,7 @@ def test_what_a_call_does_once(monkeypatch):
     runs = [filters.run(Y, 50, params=PARAMS * scale, seed=2).log_likelihood for scale in (1.0, 1.0, 0.9)]
     assert len(calls) == 1 and not started
     assert runs[0] == runs[1] != runs[2]
-    with pytest.raises(E.InputError, match="params has 2 numbers"):
+    with pytest.raises(InputError, match="params has 2 numbers"):
         filters.run(Y, 50, params=PARAMS[:2])
     assert len(calls) == 2
 
@@ -563,8 +563,8 @@ def test_auxiliary_filters_are_unbiased(space, ahead, threshold):
 def test_auxiliary_filters_have_a_team_a_row():
     filters = ready.linear_gaussian.filter(look_ahead=expected, space="serial")
     with pytest.raises(
-        E.InputError, match="n_particles is 5000.*look_ahead= expected method 'systematic' and at most 4096"
+        InputError, match="n_particles is 5000.*look_ahead= expected method 'systematic' and at most 4096"
     ):
         filters.log_likelihood([0.1], 5000, params=[0.9, 0.5, 0.2])
-    with pytest.raises(E.DTypeError, match="look_ahead must be marked with @pk.function"):
+    with pytest.raises(DTypeError, match="look_ahead must be marked with @pk.function"):
         ready.linear_gaussian.filter(look_ahead=lambda t, state, y, params: 0.0)

@@ -26,8 +26,8 @@ from portable.models.resampling.inference import Metropolis
 from portable.models.resampling.joint_prior import Priors
 
 import portable as pk
+from portable.errors import DTypeError, InputError
 
-E = pk.errors
 LG = ready.linear_gaussian
 PRIORS = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0)}
 FIXED = {"tau": 0.7}
@@ -134,7 +134,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
     assert again.complete and steps == list(range(10))
     more = sample(LG, Y, 20, **SHORT | {"n_draws": 9}, space="serial", checkpoint=tmp_path / "chains")
     assert_array_equal(more.draws[:, :6], whole.draws)
-    with pytest.raises(E.InputError, match="belongs to another run: seed is 5 there, 6 here"):
+    with pytest.raises(InputError, match="belongs to another run: seed is 5 there, 6 here"):
         sample(LG, Y, 20, **SHORT | {"seed": 6}, space="serial", checkpoint=tmp_path / "chains")
 
 
@@ -167,7 +167,7 @@ def test_how_many_particles():
     )
     assert 0.4 < variance < 2.0 and f"{found.n_particles:,} particles bring the variance" in str(found)
     with pytest.raises(
-        E.InputError, match="with 64 particles the variance of the log-likelihood is .* not about 1"
+        InputError, match="with 64 particles the variance of the log-likelihood is .* not about 1"
     ):
         particles_needed(
             LG, 30.0 * Y, {"phi": 0.8, "sigma": 0.5, "tau": 0.45}, max_particles=64, space="serial"
@@ -187,13 +187,13 @@ def test_what_is_told_of_draws(tmp_path):
         assert_equal(getattr(again, name), value, err_msg=name)
     (tmp_path / "else.nc").write_bytes(b"CDF")
     for path in ("else.nc", "none.nc"):
-        with pytest.raises(E.InputError, match=path):
+        with pytest.raises(InputError, match=path):
             type(found).load(tmp_path / path)
     assert (tmp_path / "draws.nc").stat().st_size > 1000
     assert set(found.summary()) == {"phi", "sigma"} and len(list(found.lines())) == 4  # with a note
     rows = found.thinned(10)
     assert list(rows) == ["phi", "sigma", "tau"] and (rows["tau"] == 0.7).all() and len(rows["phi"]) == 10
-    with pytest.raises(E.InputError, match="'tau' was not sampled; expected one of phi, sigma"):
+    with pytest.raises(InputError, match="'tau' was not sampled; expected one of phi, sigma"):
         found["tau"]
 
 
@@ -229,25 +229,26 @@ def test_priors(prior):
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ({"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma neither in priors nor in fixed"),
-        ({"fixed": {"tau": 0.7, "phi": 0.1}}, E.InputError, "phi in priors and in fixed"),
+        ({"priors": {"phi": PRIORS["phi"]}}, InputError, "sigma neither in priors nor in fixed"),
+        ({"fixed": {"tau": 0.7, "phi": 0.1}}, InputError, "phi in priors and in fixed"),
         (
             {"priors": {"rho": PRIORS["phi"]}},
-            E.InputError,
+            InputError,
             "priors has 'rho', which is no parameter of the model; expected one of phi, sigma, tau",
         ),
         (
             {"priors": {**PRIORS, "phi": 0.5}},
-            E.DTypeError,
+            DTypeError,
             r"priors\['phi'\] must be made by normal, half_normal",
         ),
-        ({"n_chains": 0}, E.InputError, "n_chains is 0"),
-        ({"n_particles": 1.5}, E.DTypeError, "n_particles must be an integer"),
-        ({"start": {"phi": 0.5}}, E.InputError, "start has phi; expected a dict of exactly phi, sigma"),
-        ({"start": {"phi": 2.0, "sigma": 1.0}}, E.InputError, "start: .* has no density under the priors"),
+        ({"n_chains": 0}, InputError, "n_chains is 0"),
+        ({"look_ahead": 0.5}, DTypeError, "look_ahead must be marked"),
+        ({"n_particles": 1.5}, DTypeError, "n_particles must be an integer"),
+        ({"start": {"phi": 0.5}}, InputError, "start has phi; expected a dict of exactly phi, sigma"),
+        ({"start": {"phi": 2.0, "sigma": 1.0}}, InputError, "start: .* has no density under the priors"),
         (
             {"n_blocks": 2, "n_particles": 5000},
-            E.InputError,
+            InputError,
             "n_particles is 5000, method 'systematic'; with ordered=True or look_ahead=",
         ),
     ],
@@ -258,10 +259,10 @@ def test_wrong_calls(given, error, message):
 
 
 def test_what_a_sampler_wants_of_a_model():
-    with pytest.raises(E.InputError, match="particle Gibbs needs the model's log_initial"):
+    with pytest.raises(InputError, match="particle Gibbs needs the model's log_initial"):
         sample_gibbs(ready.sir(100), [1.0], 20, priors={"beta": priors.gamma(1.0, 1.0)})
     with pytest.raises(
-        E.InputError,
+        InputError,
         match="all 10 draws of the prior have likelihood 0 for chain 0; expected more particles, start= near",
     ):
         sample_pmmh(

@@ -11,11 +11,11 @@ from portable.models.resampling import Maximum, Profile, exact, maximise, priors
 from portable.models.resampling.iterated import Searches
 from scipy import optimize
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError
 
 from .grids import volatility_on_a_grid
+from .test_filter import expected
 
-E = pk.errors
 LG, SV = ready.linear_gaussian, ready.stochastic_volatility
 AHEAD = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0), "tau": priors.half_normal(1.0)}
 Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 100, seed=3, space="serial")[1][:, 0]
@@ -24,7 +24,7 @@ TWO = {"phi": AHEAD["phi"], "sigma": AHEAD["sigma"]}
 LEVERAGE = {"mu": priors.normal(0.0, 1.0), "sigma": AHEAD["sigma"]}
 pytestmark = pytest.mark.filterwarnings("ignore:only .+ searches came near")  # few iterations
 RETURNS = SV.simulate(SV.params(mu=-0.5, phi=0.9, sigma=0.4, rho=-0.5), 80, seed=5, space="serial")[1][:, 0]
-SHORT = {"priors": AHEAD, "n_chains": 4, "n_iterations": 4, "n_repeats": 2, "seed": 5}
+SHORT = {"priors": AHEAD, "n_chains": 4, "n_iterations": 4, "n_repeats": 2, "seed": 5, "look_ahead": expected}
 short = functools.partial(maximise, LG, Y[:20], 30, **SHORT)
 
 
@@ -52,6 +52,7 @@ def test_the_maximum_and_its_error(model, y, likelihood, known, fixed, name, gri
     how = {"method": "Nelder-Mead", "options": {"fatol": 0.01, "xatol": 0.01}}
     truth = optimize.minimize(lambda p: -likelihood(*p), [start[n] for n in known], **how)
     options = {"fixed": fixed, "seed": 1, "space": "threads"}
+    options["look_ahead"] = expected if name == "phi" else None
     found = maximise(model, y, 150, priors=known, n_chains=8, n_iterations=60, **options)
     assert likelihood(*(found.params[n] for n in known)) > -truth.fun - 1.5
     assert abs(found.log_likelihood + truth.fun) < 1.5
@@ -99,7 +100,7 @@ def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
     again.save(tmp_path / "maximum.npz")
     loaded = Maximum.load(tmp_path / "maximum.npz")
     assert loaded.params == whole.params and loaded.notes == whole.notes
-    with pytest.raises(E.InputError, match="belongs to another run"):
+    with pytest.raises(InputError, match="belongs to another run"):
         short(space="serial", sd=0.03, checkpoint=tmp_path / "searches")
     others = {n: prior for n, prior in AHEAD.items() if n != "tau"}
     along = profile(LG, Y[:20], 30, "tau", [0.5, 0.6, 0.7, 0.8], **SHORT | {"priors": others}, space="serial")
@@ -119,6 +120,12 @@ def test_parameters_of_the_initial_state_stay_after_step_0():
     assert moved[0] > 5 * moved[1] > 0.0 and 0.017 < moved[1] < 0.023
 
 
+def test_filters_that_die_of_nan_are_told():
+    with pytest.warns(RuntimeWarning, match="filters died of NaN: .*nan.*, with phi = "):
+        found = short(priors=AHEAD | {"phi": priors.uniform(0, 9)}, space="serial")
+    assert "filters died of NaN" in found.notes[0]
+
+
 def test_searches_that_differ_are_told():
     with pytest.warns(RuntimeWarning, match="only . of 6 searches came near the best one"):
         found = maximise(LG, Y, 30, priors=AHEAD, n_chains=6, n_iterations=1, seed=2, space="serial")
@@ -128,12 +135,14 @@ def test_searches_that_differ_are_told():
 @pytest.mark.parametrize(
     "given, error, message",
     [
-        ({"sd": 0.0}, E.InputError, "sd is 0"),
-        ({"cooling": 1.5}, E.InputError, "cooling is 1.5; expected a share"),
-        ({"initial": ["rho"]}, E.InputError, "initial has rho, which has no prior"),
-        ({"n_chains": 0}, E.InputError, "n_chains is 0"),
-        ({"fixed": {"phi": 0.5}}, E.InputError, "phi in priors and in fixed"),
-        ({"start": {"phi": 0.5}}, E.InputError, "start has phi; expected a dict of exactly phi, sigma, tau"),
+        ({"sd": 0.0}, InputError, "sd is 0"),
+        ({"cooling": 1.5}, InputError, "cooling is 1.5; expected a share"),
+        ({"initial": ["rho"]}, InputError, "initial has rho, which has no prior"),
+        ({"n_chains": 0}, InputError, "n_chains is 0"),
+        ({"look_ahead": 0.5}, DTypeError, "look_ahead must be marked"),
+        ({"priors": AHEAD | {"phi": priors.uniform(0, 9)}, "on_nan": "raise"}, FiniteError, "nan.*phi = "),
+        ({"fixed": {"phi": 0.5}}, InputError, "phi in priors and in fixed"),
+        ({"start": {"phi": 0.5}}, InputError, "start has phi; expected a dict of exactly phi, sigma, tau"),
     ],
 )
 def test_wrong_calls(given, error, message):
@@ -142,7 +151,7 @@ def test_wrong_calls(given, error, message):
 
 
 def test_wrong_profiles():
-    with pytest.raises(E.InputError, match="expected at least 4 different numbers"):
+    with pytest.raises(InputError, match="expected at least 4 different numbers"):
         profile(LG, Y, 30, "tau", [0.5, 0.6, 0.7], priors=AHEAD)
-    with pytest.raises(E.InputError, match="n_particles is 5000; expected 2 to 4096"):
+    with pytest.raises(InputError, match="n_particles is 5000; expected 2 to 4096"):
         maximise(LG, Y, 5000, priors=AHEAD)

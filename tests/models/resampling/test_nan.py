@@ -12,8 +12,8 @@ from portable.models.resampling import priors, ready
 from portable.models.resampling.filter import SCHEMES, ParticleFilter
 
 import portable as pk
+from portable.errors import FiniteError, InputError
 
-E = pk.errors
 LG = ready.linear_gaussian
 Y = np.random.default_rng(1).normal(size=6)
 Y[2] = np.nan
@@ -111,9 +111,9 @@ def test_a_row_dies_alone_and_its_function_is_named(functions, guides, bad, word
             assert found.died.tolist() == found.nan_steps.tolist() == [-1, found.died[1], -1]
             assert words in found.nan_from and good.nan_from == "" and (good.nan_steps == -1).all()
             assert np.isfinite(found.means[:, :, [0, 2]]).all() and np.isnan(found.means[-1, :, 1]).all()
-            with pytest.raises(E.FiniteError, match=f"^{words} of filter 1"):
+            with pytest.raises(FiniteError, match=f"^{words} of filter 1"):
                 model.run(Y, n, params=[GOOD[0], [bad]], on_nan="raise")
-            with pytest.raises(E.FiniteError, match=f"^{words} of filter 1"):
+            with pytest.raises(FiniteError, match=f"^{words} of filter 1"):
                 model.log_likelihood(Y, n, params=[GOOD[0], [bad]], on_nan="raise")
 
 
@@ -138,6 +138,12 @@ def test_every_scheme(method):
         assert found.nan_steps.tolist() == [3, -1] and np.isfinite(found.quantiles[..., 1]).all()
 
 
+def test_a_look_ahead_is_named():
+    model = ParticleFilter(initial, propagate, log_one, look_ahead=log_weight, threshold=1.0, space="serial")
+    with pytest.warns(RuntimeWarning, match="look_ahead gave nan for a particle at step 4"):
+        assert model.log_likelihood(Y, 40, params=[0.2]) == -np.inf
+
+
 def test_one_observation_at_a_time():
     model = ParticleFilter(initial, propagate, log_weight, space="serial")
     whole = model.run(Y, 50, params=GOOD, seed=1)
@@ -154,7 +160,7 @@ def test_one_observation_at_a_time():
     online = model.online(50, params=[0.2], seed=1, on_nan="raise")
     for y in Y[:3]:
         online.step(y)
-    with pytest.raises(E.FiniteError, match="log_weight or log_guide gave NaN or .inf at step 3"):
+    with pytest.raises(FiniteError, match="log_weight or log_guide gave NaN or .inf at step 3"):
         online.step(Y[3])
 
 
@@ -184,7 +190,7 @@ def test_a_sampler_rejects_counts_and_names(sample, space, tmp_path):
         found = sample(MODEL, Y, n, **OPTIONS | few, space=space)
     assert found.n_nan.sum() > 0 and (found["a"] > 0.3).all() and np.isfinite(found.log_likelihood).all()
     assert f"{found.n_nan.sum()} log-likelihoods were NaN" in found.notes[-1]
-    with np.errstate(all="ignore"), pytest.raises(E.FiniteError, match=r"gave nan .*, with a = "):
+    with np.errstate(all="ignore"), pytest.raises(FiniteError, match=r"gave nan .*, with a = "):
         sample(MODEL, Y, n, **OPTIONS | few, space=space, on_nan="raise")
 
 
@@ -201,7 +207,7 @@ def test_a_model_of_which_one_row_has_no_initial_state():
     with pytest.warns(RuntimeWarning, match="initial gave nan .* of filter 0, with phi = 2"):
         found = LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 0.5], "sigma": 0.5, "tau": 0.5})
     assert found.log_likelihood[0] == -np.inf < found.log_likelihood[1]
-    with pytest.raises(E.InputError, match="initial: math domain error"):
+    with pytest.raises(InputError, match="initial: math domain error"):
         LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 3.0], "sigma": 0.5, "tau": 0.5})
 
 

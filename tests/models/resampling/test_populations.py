@@ -15,11 +15,11 @@ from portable.models.resampling import exact, populations, priors, ready, sample
 from portable.models.resampling.populations import Populations
 
 import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .test_nan import MODEL
 from .test_nan import Y as NAN_Y
 
-E = pk.errors
 LG = ready.linear_gaussian
 PRIORS = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0)}
 Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 25, seed=3, space="serial")[1][:, 0]
@@ -143,7 +143,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
     again = sample(space="serial", checkpoint=tmp_path / "populations")
     assert_array_equal(again.draws, whole.draws)
     assert again.complete and steps[0] == 2 and again.log_evidence == whole.log_evidence
-    with pytest.raises(E.InputError, match="belongs to another run: seed is 5 there, 6 here"):
+    with pytest.raises(InputError, match="belongs to another run: seed is 5 there, 6 here"):
         sample(space="serial", seed=6, checkpoint=tmp_path / "populations")
 
 
@@ -170,29 +170,30 @@ def test_nan_is_counted_and_named():
     with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="log-likelihoods were NaN.*with a = "):
         found = sample_smc2(MODEL, NAN_Y, 30, **options, space="serial")
     assert found.n_nan.sum() > 0 and (found["a"] > 0.3).all() and np.isfinite(found.log_likelihood).all()
-    with np.errstate(all="ignore"), pytest.raises(E.FiniteError, match=r"gave nan .*, with a = "):
+    with np.errstate(all="ignore"), pytest.raises(FiniteError, match=r"gave nan .*, with a = "):
         sample_smc2(MODEL, NAN_Y, 30, **options, space="serial", on_nan="raise")
-    with pytest.raises(E.FiniteError, match="log_likelihood gave nan or inf, with mu = .*, sd = -1"):
+    with pytest.raises(FiniteError, match="log_likelihood gave nan or inf, with mu = .*, sd = -1"):
         smc(fixed={"sd": -1.0}, space="serial", on_nan="raise")
 
 
 @pytest.mark.parametrize(
     "sample, given, error, message",
     [
-        (smc2, {"n_draws": 22}, E.InputError, "n_draws is 22 and length 5; expected a multiple of length"),
-        (smc2, {"length": 1}, E.InputError, "length is 1; expected at least 2"),
-        (smc2, {"renew_below": 1.5}, E.InputError, "renew_below is 1.5; expected a share between 0 and 1"),
-        (smc2, {"start": {"phi": 0.5}}, E.InputError, "start is not for populations, which begin as draws"),
-        (smc2, {"priors": {"phi": PRIORS["phi"]}}, E.InputError, "sigma neither in priors nor in fixed"),
-        (smc, {"inputs": DATA}, E.InputError, "inputs is not for populations"),
-        (smc, {"data": np.zeros((2, 2, 2))}, E.ShapeError, r"data has shape \(2, 2, 2\)"),
-        (smc, {"data": ["a"]}, E.DTypeError, "data must hold real numbers"),
-        (smc, {"priors": None}, E.DTypeError, "priors must be a dict"),
-        (smc, {"fixed": None}, E.InputError, "log_likelihood reads .* beyond its end.*params has 1 number"),
+        (smc2, {"n_draws": 22}, InputError, "n_draws is 22 and length 5; expected a multiple of length"),
+        (smc2, {"look_ahead": 0.5}, DTypeError, "look_ahead must be marked"),
+        (smc2, {"length": 1}, InputError, "length is 1; expected at least 2"),
+        (smc2, {"renew_below": 1.5}, InputError, "renew_below is 1.5; expected a share between 0 and 1"),
+        (smc2, {"start": {"phi": 0.5}}, InputError, "start is not for populations, which begin as draws"),
+        (smc2, {"priors": {"phi": PRIORS["phi"]}}, InputError, "sigma neither in priors nor in fixed"),
+        (smc, {"inputs": DATA}, InputError, "inputs is not for populations"),
+        (smc, {"data": np.zeros((2, 2, 2))}, ShapeError, r"data has shape \(2, 2, 2\)"),
+        (smc, {"data": ["a"]}, DTypeError, "data must hold real numbers"),
+        (smc, {"priors": None}, DTypeError, "priors must be a dict"),
+        (smc, {"fixed": None}, InputError, "log_likelihood reads .* beyond its end.*params has 1 number"),
         (
             smc,
             {"data": np.full(3, 1e200)},
-            E.InputError,
+            InputError,
             "no parameters of population 0 explain the data, at",
         ),
     ],
@@ -203,9 +204,9 @@ def test_wrong_calls(sample, given, error, message):
 
 
 def test_what_is_no_log_likelihood():
-    with pytest.raises(E.DTypeError, match="log_likelihood must be marked with @pk.function"):
+    with pytest.raises(DTypeError, match="log_likelihood must be marked with @pk.function"):
         sample_smc(math.log, priors=PRIORS)
-    with pytest.raises(E.InputError, match="n_particles is 5000; SMC.2 has at most 4096"):
+    with pytest.raises(InputError, match="n_particles is 5000; SMC.2 has at most 4096"):
         sample_smc2(LG, Y, 5000, **SHORT)
-    with pytest.raises(E.InputError, match="no parameters of population 0 explain observation 1"):
+    with pytest.raises(InputError, match="no parameters of population 0 explain observation 1"):
         sample_smc2(LG, [0.5, 1e200, 0.5], 8, **SHORT, space="serial")

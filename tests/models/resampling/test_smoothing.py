@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.resampling import ParticleFilter, backward_paths, exact, lagged_moments, ready
 
 import portable as pk
+from portable.errors import InputError, ShapeError
 
-E = pk.errors
 LG, SV = ready.linear_gaussian, ready.stochastic_volatility
 P = LG.params(phi=0.8, sigma=0.5, tau=0.7)
 Y = LG.simulate(P, 30, seed=3, space="serial")[1][:, 0]
@@ -89,11 +89,11 @@ def test_smoothing_on_every_space(space):
 
 def test_wrong_smoothing():
     found = LG.filter(space="serial").run(Y[:4], 10, params=P, seed=1)
-    with pytest.raises(E.InputError, match="kept no ancestors; expected .* for backward simulation"):
+    with pytest.raises(InputError, match="kept no ancestors; expected .* for backward simulation"):
         backward_paths(LG, found, 3, seed=1)
-    with pytest.raises(E.InputError, match="backward simulation needs the model's log_transition"):
+    with pytest.raises(InputError, match="backward simulation needs the model's log_transition"):
         backward_paths(ready.sir(10), found, 3, seed=1)
-    with pytest.raises(E.InputError, match="lag is -1"):
+    with pytest.raises(InputError, match="lag is -1"):
         lagged_moments(found, -1)
 
 
@@ -144,19 +144,17 @@ def test_wrong_online(tmp_path):
     assert isinstance(online.step(0.5).log_likelihood, float)
     online.save(tmp_path / "state.npz")
     with pytest.raises(
-        E.InputError, match="was saved by another filter, of portable .*: seed is 5 there, 6 here"
+        InputError, match="was saved by another filter, of portable .*: seed is 5 there, 6 here"
     ):
         made.online(10, params=P, seed=6).load(tmp_path / "state.npz")
-    with pytest.raises(E.InputError, match="was saved by another filter, of portable .*: params differ"):
+    with pytest.raises(InputError, match="was saved by another filter, of portable .*: params differ"):
         made.online(10, params=[0.1, 0.5, 0.7], seed=5).load(tmp_path / "state.npz")
     (tmp_path / "other").write_bytes(b"no state")
-    with pytest.raises(E.InputError, match="is no state that Online.save wrote"):
+    with pytest.raises(InputError, match="is no state that Online.save wrote"):
         online.load(tmp_path / "other")
-    with pytest.raises(
-        E.ShapeError, match=r"observation has 2 numbers; expected 1: online\(..., n_values=\)"
-    ):
+    with pytest.raises(ShapeError, match=r"observation has 2 numbers; expected 1: online\(..., n_values=\)"):
         online.step([1.0, 2.0])
-    with pytest.raises(E.ShapeError, match=r"inputs has 1 numbers; expected 0: online\(..., n_inputs=\)"):
+    with pytest.raises(ShapeError, match=r"inputs has 1 numbers; expected 0: online\(..., n_inputs=\)"):
         online.step(1.0, 2.0)
     moving = ParticleFilter(LG.initial, drift, LG.log_weight, space="serial").online(
         10, params=P, n_inputs=1, seed=1
