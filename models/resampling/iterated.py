@@ -199,7 +199,8 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
         Fewer than half of the searches came near the best one; filters died of NaN. `Maximum.notes` has the
         same text.
     """
-    known, (ends, logs), notes = _searched(model, observations, n_particles, {}, **options)
+    known, (ends, logs), nans = _searched(model, observations, n_particles, {}, **options)
+    notes = (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
     order = np.argsort(-logs)
     ends, logs = ends[order], logs[order]
     near = int((logs > logs[0] - _NEAR).sum())
@@ -285,7 +286,7 @@ def _searched(
     look_ahead=None,
     **options,
 ):
-    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and notes."""
+    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and Nans."""
     sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
     sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
@@ -302,5 +303,4 @@ def _searched(
     known, found, loop, _ = run_loop(sampling, "IF2", *model)
     if loop.stop is not None:
         raise loop.stop
-    nans = loop.sampler.nans
-    return known, found, (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
+    return known, found, loop.sampler.nans
