@@ -112,9 +112,9 @@ def ends_in_steps(position, row, before, own, own_end):
     """Compute below_systematic less `before` at a position and, into own_end, after each of ITEMS neighbours,
     whose q are below WHOLE.
 
-    Return the count at the position, and True if any count is in doubt: counts are the upper halves of numbers
-    in steps of 2^-32, with an error below 2^-18, and one of these numbers is within 2^-17 of a whole number,
-    or there are too many counts for an upper half.
+    Return the count at the position, and True if any count is in doubt: counts are the upper halves of
+    numbers in steps of 2^-32, with an error below 2^-18, and one of these numbers is within 2^-17 of a
+    whole number, or there are too many counts for an upper half.
     """
     here = pk.fma(real(position), row.ratio, FINE - real(row.start) / real(row.total) - pk.float64(before))
     steps = pk.bits(here)

@@ -165,8 +165,9 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     n_particles : int, at most 4,096
         That of each filter.
     **options
-        priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress, on_nan,
-        space, client. Searches begin at draws of the priors, or at start; otherwise only the priors' limits matter.
+        priors, and of the options of `Sampling`: fixed, inputs, start, seed, checkpoint, progress,
+        on_nan, space, client. Searches begin at draws of the priors, or at start; otherwise only the
+        priors' limits matter.
         Further:
     n_chains : int, default 16
         Searches.
