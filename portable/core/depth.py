@@ -44,8 +44,8 @@ def deep_sources(place: str, trees: Callable[[], Iterable[ast.AST]] = tuple) -> 
         levels, line = max(map(_deepest, many), default=(0, 0))
         raise LanguageError(
             f"{place}: its source is nested too deeply to be compiled: {levels} levels of terms or branches"
-            f" (line {line} of a function), in {len(many)} function(s) that call each other; assign parts"
-            " to names, or write a loop over a table"
+            f" (line {line}), in {len(many)} function(s) that call each other; assign parts to names, or loop"
+            " over a table"
         ) from None
     finally:
         with _lock:

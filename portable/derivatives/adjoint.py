@@ -30,6 +30,7 @@ from ..core.language.reducer import Sum
 from ..core.launch.dispatch import describe_launch, parallel_for, parallel_reduce
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
+from .changes import changed
 from .forward import Walk
 from .host import written
 from .regions import marks, undo
@@ -179,9 +180,9 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     for path, value in given.items():
         _check_array(kernel, path, value)
     plan = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
-    _refuse_overlaps(kernel, plan.arrays, args)
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
-    sums = {path: _sum(path, given[path], of, into, space) for path in wrt}
+    sums = {path: _sum(path, given[path], of, into, plan.arrays, space) for path in wrt}
+    _refuse_overlaps(kernel, plan.arrays, args, into, of)
     launch = _Launch(policy, space, kernel, args, n, of, plan.keys, seeded)
     launch.all(sums, plan.places, order)
     return {p: _as_given(p, given, v, into) for p, v in sums.items()}, launch.numbers(numbers)
@@ -215,7 +216,8 @@ def _plan(kernel, n, specs, wanted):
         target = looked_at(found, n, seeded)
         places = {path: offsets(target, found.nodes[path]) for path in wrt}
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
-        arrays = [(v.label, target.n_accesses["store", v] > 0) for v in views]
+        accesses = target.n_accesses
+        arrays = [(v.label, accesses["store", v] + accesses["atomic", v] > 0) for v in views]
         kernel.compiled[key] = Plan(target.all_keys(), places, arrays)
     return kernel.compiled[key]
 
@@ -238,11 +240,11 @@ def _like(path, array, adjoints):
     return adjoints
 
 
-def _sum(path, array, of, into, space):
+def _sum(path, array, of, into, arrays, space):
     """Return the array to which adjoints are added; elements that the kernel does not write keep their given
     adjoints.
     """
-    if path in into and path in of:
+    if path in into and (path in of or (path, True) in arrays):
         raise InputError(f"wrt: '{path}' is written by the kernel; name it without an array of adjoints")
     if path in into:
         return asview(_like(path, array, into[path]))
@@ -266,11 +268,15 @@ def _add_up(e, copies, out):
     out[e] += total
 
 
-def _refuse_overlaps(kernel, arrays, args):
-    """Refuse arrays that are written and lie in memory of another argument."""
-    found = [(*array, *_span(v)) for array, v in zip(arrays, map(asview, _leaves(args))) if v.size]
-    for (name, written_to, low, high), (other, _, low_2, high_2) in itertools.permutations(found, 2):
-        if written_to and low < high_2 and low_2 < high:
+def _refuse_overlaps(kernel, arrays, args, into, of):
+    """Refuse arrays that are written, or to which derivatives are added, and lie in memory of another."""
+    given = [(*array, v) for array, v in zip(arrays, _leaves(args))]
+    pairs = [*itertools.permutations(given, 2)]
+    read = [*given, *((f"of['{path}']", False, v) for path, v in of.items())]
+    pairs += itertools.product(((f"wrt['{path}']", True, into[path]) for path in into), read)
+    for (name, written_to, v), (other, _, w) in pairs:
+        (low, high), (low_2, high_2) = map(_span, (v, w))
+        if written_to and v.size and w.size and low < high_2 and low_2 < high:
             raise InputError(
                 f"kernel '{kernel.name}': '{name}' is written, and shares memory with '{other}'; pass a copy"
             )
@@ -286,8 +292,9 @@ def _leaves(args):
             yield a
 
 
-def _span(view):
-    """Return the addresses from which to which a view's elements lie."""
+def _span(array):
+    """Return the addresses from which to which an array's elements lie."""
+    view = asview(array)
     return [view.pointer + end for end in t.reach(view.shape, view.strides, view.dtype.itemsize)]
 
 
@@ -302,11 +309,7 @@ class _Launch:
 
     def function(self, wrt, how, numbers=()):
         change = Adjoint(self.n, tuple(wrt), tuple(self.of), numbers, self.keys, how, self.seeded)
-        compiled = self.kernel.compiled
-        if change not in compiled:
-            *options, _ = self.kernel.options
-            compiled[change] = Function(self.kernel.fn, *options, change)
-        return compiled[change]
+        return changed(self.kernel, Function, change)
 
     def run_range(self, begin, end):
         if self.n == 1:

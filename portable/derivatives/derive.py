@@ -15,6 +15,7 @@ from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
 from ..core.language.types import fields_of
 from ..core.places.policy import MDRangePolicy, RangePolicy, as_policy
 from ..errors import DTypeError, InputError, LanguageError
+from .changes import changed
 
 
 class Change(NamedTuple):
@@ -93,14 +94,8 @@ def derivative(function: Any, wrt: str | tuple[str, ...], *, value: bool = False
         )
     paths = _paths(function, wrt, "wrt")
     if order not in (1, 2):
-        raise InputError(f"derivative: order is {order!r}; expected 1 or 2; for more derive twice")
-    key = "derivative", paths, bool(value), order
-    if key not in function.compiled:
-        *options, before = function.options
-        kind = Kernel if isinstance(function, Kernel) else Function
-        change = Change(paths, bool(value), order, before)
-        function.compiled[key] = kind(function.fn, *options, change)
-    return function.compiled[key]
+        raise InputError(f"derivative: order is {order!r}; expected 1 or 2")
+    return changed(function, type(function), Change(paths, bool(value), order, function.options[-1]))
 
 
 def _paths(function, names, argument):
@@ -178,7 +173,16 @@ def adjoint(
     if of:
         _paths(kernel, tuple(of), "of")
     found = _by_name(policy, kernel, args, _kinds(kernel, args, names, "wrt"), of, order, into)
-    return found[wrt] if isinstance(wrt, str) else tuple(map(found.get, names))
+    return _asked(found, wrt, names)
+
+
+def _refuse_changes(kernel, reducer, found, best):
+    if found and found[0] != best == best:
+        raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
+
+
+def _asked(found, asked, names):
+    return found[asked] if isinstance(asked, str) else tuple(map(found.get, names))
 
 
 def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
@@ -197,7 +201,10 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
         raise InputError("expected gradient or hessian, not both")
     names = _paths(kernel, names, argument)
     if reducer is not Sum:
-        policy = _only(launch, policy, kernel, args, reducer, argument)
+        best, policy = _only(launch, policy, kernel, args, reducer, argument)
+        found = reduced(policy, kernel, args, Sum, gradient, hessian, out, label)
+        _refuse_changes(kernel, reducer, found, best)
+        return found
     arrays, paths = _kinds(kernel, args, names, argument)
     numbers = tuple(p for found in paths.values() for p in found)
     if not arrays:
@@ -205,8 +212,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     if order == 2 or out is not None:
         raise InputError(f"{argument}: {', '.join(arrays)}: arrays need gradient=, without out=")
     found = _by_name(policy, kernel, args, (arrays, paths))
-    whole = found[gradient] if isinstance(gradient, str) else tuple(map(found.get, names))
-    return launch(policy, kernel, *args), whole
+    return launch(policy, kernel, *args), _asked(found, gradient, names)
 
 
 def _kinds(kernel, args, names, argument):
@@ -236,21 +242,20 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
 
 
 def _only(launch, policy, kernel, args, reducer, argument):
-    """Return a policy of the single index whose value the reducer selects; an empty policy if there
+    """Return the value that the reducer selects, and a policy of its index; NaN and an empty policy if there
     is none.
     """
     if reducer not in (Max, Min):
         raise InputError(f"{argument}: expected reducer pk.Sum, pk.Max or pk.Min, got {reducer!r}")
     policy = as_policy(policy)
-    _, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
-    places = place if isinstance(place, tuple) else (place,)
-    if isinstance(policy, RangePolicy):
-        some = policy.begin <= place < policy.end
-        return dataclasses.replace(policy, begin=place, end=place + 1) if some else policy
-    if not isinstance(policy, MDRangePolicy):
+    if not isinstance(policy, (RangePolicy, MDRangePolicy)):
         raise InputError("gradient of pk.Max and pk.Min: expected a range or a box, got a TeamPolicy")
-    some = isinstance(place, tuple)
-    return dataclasses.replace(policy, begin=places, end=tuple(k + 1 for k in places)) if some else policy
+    best, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
+    box = isinstance(policy, MDRangePolicy)
+    if not (isinstance(place, tuple) if box else policy.begin <= place < policy.end):
+        return np.nan, policy
+    end = tuple(k + 1 for k in place) if box else place + 1
+    return best, dataclasses.replace(policy, begin=place, end=end)
 
 
 def _arrays(results, n):

@@ -57,13 +57,15 @@ def partial_of(build, partial, args, result, need=lambda *numbers: None):
 
 
 def product(build, partial, slope):
-    """Return the product of two numbers; none is emitted for factors 1 and -1."""
-    for a, b in ((partial, slope), (slope, partial)):
-        if a.const == 1.0:
-            return b
-        if a.const == -1.0:
-            return build.negate(b)
-    return build.counted("*", build.binary("*", partial, slope))
+    """Return the product of a partial derivative, which may be an integer of the text, and a tangent or an
+    adjoint, a float.
+    """
+    if partial.const == 1.0:
+        return slope
+    if partial.const == -1.0:
+        return build.negate(slope)
+    made = build.binary("*", partial, slope)
+    return made if slope.const is not None else build.counted("*", made)
 
 
 def summed(build, a, b):

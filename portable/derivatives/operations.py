@@ -187,14 +187,13 @@ RULES = {
 }
 # operations that pass where their arguments have no tangents, and why they are refused else
 WITHOUT = {
-    "foreign": "it is numba's, whose text is not read; mark the function with @pk.function",
-    "part": "it is numba's, whose text is not read; mark the function with @pk.function",
-    "bits": "the bits of a float are no smooth function of it",
-    "from_bits": "the bits of a float are no smooth function of it",
+    **dict.fromkeys(
+        ("foreign", "part"), "it is numba's, whose source is not read; mark the function with @pk.function"
+    ),
+    **dict.fromkeys(("bits", "from_bits"), "the bits of a float are no smooth function of it"),
     "junction": "`and` and `or` that give a number; write `a if c else b`",
     "choice": "",
-    "math": "its partial derivatives are not known",
-    "intrinsic": "its partial derivatives are not known",
+    **dict.fromkeys(("math", "intrinsic"), "its partial derivatives are not known"),
     "append": "values that a team appends have no tangents",
     "binary": "the operator is for integers",
 }

@@ -37,7 +37,7 @@ def _seeded_result(build, base, args, node, paths):
         args = _seeded(build, base, args, path, seeds)
     result = build.inline(base, args, node)
     if result is None or not all(isinstance(v, Operation) for v in flat(result)):
-        build.fail(base.tree, "it returns no number, so that it has no derivative", LanguageError, base)
+        build.fail(base.tree, "it returns no number", LanguageError, base)
     call = build.block.body[at + len(seeds)]
     call.setup, call.body.body = [], [*seeds, *call.setup, *call.body.body]
     del build.block.body[at : at + len(seeds)]
@@ -45,38 +45,33 @@ def _seeded_result(build, base, args, node, paths):
 
 
 def _seeded(build, text, args, path, seeds):
-    """Return the arguments, with a separate number at a path."""
+    """Return the arguments, with separate numbers at a path: its fields, or all."""
     first, *fields = path.split(".")
     k = [name.partition("@")[0] for name in text.params].index(first)
-    seed = _Seed(build, text, path, text.tree.args.args[k], seeds)
-    return [*args[:k], seed.seeded_value(args[k], fields), *args[k + 1 :]]
+    place, what = text.tree.args.args[k], f"derivative with respect to '{path}':"
+    found = _separated(
+        build, args[k], fields, seeds, lambda why: build.fail(place, f"{what} {why}", LanguageError, text)
+    )
+    for seed in seeds:
+        why = place, f"{what} it is an integer here; pass a float", (), text
+        build.checks.append((lambda seed=seed: t.is_float(seed.dtype), *why))
+    return [*args[:k], found, *args[k + 1 :]]
 
 
-class _Seed:
-    """Inserts separate numbers at a path of a parameter, whose place in the source is `place`."""
-
-    def __init__(self, build, text, path, place, seeds):
-        self.build, self.text, self.path, self.place, self.seeds = build, text, path, place, seeds
-
-    def seeded_value(self, value, fields):
-        """Return a value with such numbers at the fields that are named, or all."""
-        names = getattr(value, "names", ())
-        if fields:
-            if fields[0] not in names:
-                self.refuse(f"there is no field '{fields[0]}'")
-            k = names.index(fields[0])
-            return t.Record((*value[:k], self.seeded_value(value[k], fields[1:]), *value[k + 1 :]), names)
-        if isinstance(value, tuple) and value:
-            return t.Record((self.seeded_value(v, ()) for v in value), names)
-        if not isinstance(value, Operation):
-            self.refuse("it is not a number; name parameters, or fields of a record, that are")
-        if value in self.seeds:
-            self.refuse("it is repeated")
-        self.seeds.append(self.build.operation("rounded", value))
-        message = f"derivative with respect to '{self.path}': it is an integer here; pass a float"
-        self.build.checks.append((lambda: t.is_float(value.dtype), self.place, message, (), self.text))
-        return self.seeds[-1]
-
-    def refuse(self, what):
-        what = f"derivative with respect to '{self.path}': {what}"
-        self.build.fail(self.place, what, LanguageError, self.text)
+def _separated(build, value, fields, seeds, refuse):
+    """Return a value with separate numbers at its fields, or all; these are added to `seeds`."""
+    names = getattr(value, "names", ())
+    if fields:
+        if fields[0] not in names:
+            refuse(f"no field '{fields[0]}'")
+        at = names.index(fields[0])
+        inner = _separated(build, value[at], fields[1:], seeds, refuse)
+        return t.Record((*value[:at], inner, *value[at + 1 :]), names)
+    if isinstance(value, tuple) and value:
+        return t.Record((_separated(build, v, (), seeds, refuse) for v in value), names)
+    if not isinstance(value, Operation):
+        refuse("it is not a number; name its fields")
+    if value in seeds:
+        refuse("it is repeated")
+    seeds.append(build.operation("rounded", value))
+    return seeds[-1]

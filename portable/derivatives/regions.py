@@ -50,6 +50,16 @@ def undo(marks):
 
 
 # ---- effects of statements
+def within(s):
+    """Return the statements inside a statement."""
+    return [q for block in inside(s) for q in block.body]
+
+
+def changes(nodes):
+    """Return True if statements change arrays."""
+    return any(getattr(s, "op", "") in ("store", "atomic") or changes(within(s)) for s in nodes)
+
+
 def leaves(nodes):
     """Return the ways in which statements leave the region around them."""
     found = set()
@@ -57,8 +67,8 @@ def leaves(nodes):
         if s.__class__ is Leave:
             found.add(s.how)
         elif s.__class__ is not Call:
-            within = leaves(q for block in inside(s) for q in block.body)
-            found |= within & {"return"} if s.__class__ is Loop else within
+            ways = leaves(within(s))
+            found |= ways & {"return"} if s.__class__ is Loop else ways
     return found
 
 
@@ -70,7 +80,7 @@ def assigned(target, nodes):
         found |= dict.fromkeys(q.variable for q in sets if q.__class__ is Set)
         if s.__class__ is Operation and s.op in ("store", "atomic"):
             found |= dict.fromkeys(target.elements(s.view))
-        found |= assigned(target, (q for block in inside(s) for q in block.body))
+        found |= assigned(target, within(s))
     return found
 
 
@@ -101,6 +111,7 @@ class Region:
     def take_back(self, entry, after, backwards):
         """Emit the adjoint, from the numbers that entered the region and the adjoints of its results."""
         r = self.r
+        self.masking = not r.masked.isdisjoint(after.values())
         seeds = {key: r.adjoints.pop(number, None) for key, number in after.items()}
         carries = {key: Variable("adjoint") for key, seed in seeds.items() if seed or self.loop}
 
@@ -110,6 +121,7 @@ class Region:
             backwards(functools.partial(self.once_back, carries, outside), entry)
 
         if r.emit_separately(put, any(seeds.values())):
+            r.masking = self.masking
             for key, variable in carries.items():
                 r.add(entry[key], r.got(variable))
 
@@ -120,7 +132,7 @@ class Region:
         outer, r.adjoints = r.adjoints, {}
         if self.loop:
             r.live |= {env[key] for key in carries}
-        tape = r.separate_tape(self.put, what, env)
+        tape, r.masking = r.separate_tape(self.put, what, env), self.masking
         for key, variable in carries.items():
             r.add(env[key], r.got(variable))
         r.backwards(tape)
@@ -223,7 +235,9 @@ def loop(r, s, env):
     """Emit a loop of the tree, and add its adjoint to the tape; `r`: a Reverse."""
     if s.form == "range" and not isinstance(s.step, int):
         r.refuse(s, "a range in reverse mode needs a step known at compile time")
-    ways = leaves(q for block in inside(s) for q in block.body)
+    if s.form == "while" and changes(s.test.body):
+        r.refuse(s, "the test of a while changes an array; change it in the body")
+    ways = leaves(within(s))
     if s.form == "trips":
         unrolled(r, s.trips, env)
     else:
@@ -336,7 +350,8 @@ class Search:
 
 def count(r, s, env):
     """Return the number of a range's iterations, which may be negative."""
-    build, (start, stop) = r.build, (r.present_value(v, env) for v in (s.start, s.stop))
+    build = r.build
+    start, stop = (build.cast(r.present_value(v, env), "int") for v in (s.start, s.stop))
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
     n = high if low.const == 0 else build.binary("-", high, low)

@@ -33,7 +33,8 @@ class Reverse:
 
     target : reads and writes adjoints (target.py); kept : numbers that loops keep, (loop, key)
     tape : functions, in the order of the operations whose adjoints they are; adjoints : by the number
-    live : numbers that depend on the arrays; masked : numbers with adjoint 0 where they were not selected
+    live : numbers that depend on the arrays; masked : numbers with adjoint 0 where they were not selected;
+    masking : True while an adjoint of such a number is passed on
     homes : the blocks in which variables begin; counters : of the loops around this place
     effects : number of reads of adjoints in memory and additions to them
     """
@@ -41,22 +42,22 @@ class Reverse:
     def __init__(self, build, walk, target, kept):
         self.build, self.walk, self.target, self.kept = build, walk, target, kept
         self.tape, self.adjoints, self.homes, self.counters, self.effects = [], {}, {}, [], 0
-        self.live, self.masked = set(), set()
+        self.live, self.masked, self.masking = set(), set(), False
 
     # ---- adjoints
-    def add(self, number, value, masked=False):
+    def add(self, number, value):
         """Add to the adjoint of a number."""
         if number in self.live:
-            if masked:
+            if self.masking:
                 self.masked.add(number)
             self.adjoints[number] = self.sum(self.adjoints.get(number), value)
 
     def sum(self, a, b):
         return summed(self.build, a, b)
 
-    @staticmethod
-    def backwards(tape):
+    def backwards(self, tape):
         for step in reversed(tape):
+            self.masking = False
             step()
 
     @staticmethod
@@ -72,6 +73,7 @@ class Reverse:
             adjoint = self.adjoints.pop(number, None)
             if adjoint is not None:
                 self.build.line, self.build.at = place
+                self.masking = number in self.masked
                 step(adjoint)
 
         place = self.build.line, self.build.at
@@ -84,17 +86,6 @@ class Reverse:
         put(*args)
         tape, self.tape = self.tape, outer
         return tape
-
-    def put(self, op, args, dtype, step=None, **more):
-        """Put an operation; `step` is done with its adjoint if it depends on the arrays."""
-        missing = [a.attr for a in args if a.op == "lost"]
-        if missing:
-            made = unknown_number(dtype, *frozenset().union(*missing))
-        else:
-            made = self.build.operation(op, *args, dtype=dtype, **more)
-        if step and any(a in self.live for a in args):
-            self.record_adjoint(made, step)
-        return made
 
     # ---- places
     def assign(self, variable, value):
@@ -212,9 +203,10 @@ class Reverse:
         fork(self, self.present_value(o.args[0], env), puts, nodes, env, (o,))
 
     def emit_again(self, o, args, env, step=None):
-        """Emit an operation of the tree with other numbers."""
-        walk, key, view = self.walk, self.walk.key(o), o.view and env[o.view]
-        made = self.put(o.op, args, o.dtype, attr=o.attr, view=view, counts=o.counts)
+        """Emit an operation of the tree with other numbers; `step` is called with its adjoint, which tables
+        determine if there is none.
+        """
+        walk, key, made = self.walk, self.walk.key(o), self.emitted(o, args, env)
         if step:
             self.record_adjoint(made, step)
         if step or not any(a in self.live for a in args) or o.op in PASSIVE:
@@ -229,27 +221,37 @@ class Reverse:
         self.record_adjoint(made, functools.partial(step, self, o, args, made))
         return made
 
+    def emitted(self, o, args, env):
+        if lost := [a.attr for a in args if a.op == "lost"]:
+            return unknown_number(o.dtype, *frozenset().union(*lost))
+        view = o.view and env[o.view]
+        return self.build.operation(o.op, *args, attr=o.attr, dtype=o.dtype, view=view, counts=o.counts)
+
+    def put(self, op, args, dtype, attr=None):
+        """Emit an operation that is not in the tree, with its adjoint."""
+        return self.emit_again(Operation(op, args, attr=attr, dtype=dtype), args, {})
+
     def by_partials(self, o, args, made, adjoint):
-        build, masked = self.build, made in self.masked
+        build = self.build
         for a, partial in zip(args, PARTIALS[self.walk.key(o)]):
             if a in self.live and partial is not None:
                 value = product(build, partial_of(build, partial, args, made, self.need), adjoint)
-                if masked and value.op == "binary":  # 0 times a possibly infinite number
+                if self.masking and value.op == "binary":  # 0 times a possibly infinite number
                     none = build.const(0.0)
                     value = build.select(build.compare("==", adjoint, none), none, value)
-                self.add(a, value, masked)
+                self.add(a, value)
 
     def cast(self, o, args, made, adjoint):
         if o.op == "cast":
             adjoint = self.build.cast(adjoint, args[0].dtype)
-        self.add(args[0], adjoint, made in self.masked)
+        self.add(args[0], adjoint)
 
     def add_choice(self, condition, a, b, adjoint):
         self.need(condition)
-        none = self.build.const(0.0)
+        self.masking, none = True, self.build.const(0.0)
         for number, sides in ((a, (adjoint, none)), (b, (none, adjoint))):
             if number in self.live:
-                self.add(number, self.build.select(condition, *sides), True)
+                self.add(number, self.build.select(condition, *sides))
 
     def select(self, o, args, made, adjoint):
         self.add_choice(*args, adjoint)
@@ -259,24 +261,11 @@ class Reverse:
         self.need(*args)
         self.add_choice(second_wins(self.build, o, *args), *args[::-1], adjoint)
 
-    def plus(self, a, b, op):
-        """Return the sum or difference of numbers."""
-
-        def step(adjoint):
-            self.add(a, adjoint)
-            self.add(b, adjoint if op == "+" else self.build.negate(adjoint))
-
-        return self.put("binary", [a, b], a.dtype, step, attr=op)
-
     def as_dtype(self, value, dtype):
         """Return a number converted to a dtype, as by a store to an array."""
         if value.dtype == dtype or value.const is not None:
             return self.build.cast(value, dtype)
-
-        def step(adjoint):
-            self.add(value, self.build.cast(adjoint, value.dtype))
-
-        return self.put("cast", [value], dtype, step if t.is_float(value.dtype) else None, attr=dtype)
+        return self.put("cast", [value], dtype, dtype)
 
     # ---- views, and arrays of one's own
     def view(self, view, env):
@@ -287,7 +276,7 @@ class Reverse:
             self.refuse_view(view, why)
         if view.store == "(local)":
             if view.base is None:
-                env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in _places(view)}
+                env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in places(view)}
             return
         made = env[view] = View(*(getattr(view, name) for name in View.__slots__))
         made.base, made.options = view.base and env[view.base], [env[v] for v in view.options]
@@ -336,8 +325,8 @@ class Reverse:
             return self.present_value(item, env), True
         low = build.const(0) if item[0] is None else self.present_value(item[0], env)
         if low.const is None or low.const < 0:
-            end = build.binary("+", low, self.present_value(build.extent(n), env))
-            low = build.select(build.compare("<", low, build.const(0)), end, low)
+            none, end = build.const(0), build.binary("+", low, self.present_value(build.extent(n), env))
+            low = build.select(build.compare("<", low, none), build.extreme(">", end, none, False), low)
         return low, False
 
     def element(self, view, indices, env):
@@ -346,7 +335,7 @@ class Reverse:
             return env[view, tuple(int(i.const) for i in indices)]
         found = None
         for key, here in self.hits(view, indices):
-            found = env[key] if found is None else self.chosen_by(here, env[key], found)
+            found = env[key] if found is None else self.put("select", [here, env[key], found], found.dtype)
         return found
 
     def change(self, view, indices, value, env):
@@ -355,7 +344,7 @@ class Reverse:
             env[view, tuple(int(i.const) for i in indices)] = value
             return
         for key, here in self.hits(view, indices):
-            env[key] = self.chosen_by(here, value, env[key])
+            env[key] = self.put("select", [here, value, env[key]], value.dtype)
 
     def hits(self, view, indices):
         """Yield (key, condition that it is the indexed one) for each element of a local array."""
@@ -364,16 +353,13 @@ class Reverse:
             self.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")
         self.need(*indices)
         build = self.build
-        for place in _places(view):
+        for place in places(view):
             equal = [build.compare("==", i, build.const(k)) for i, k in zip(indices, place)]
             yield (view, place), functools.reduce(functools.partial(build.binary, "&"), equal)
 
-    def chosen_by(self, condition, a, b):
-        step = functools.partial(self.add_choice, condition, a, b)
-        return self.put("select", [condition, a, b], a.dtype, step)
 
-
-def _places(view):
+def places(view):
+    """Return the indices of all elements of a local array."""
     return itertools.product(*map(range, view.shape))
 
 

@@ -7,14 +7,13 @@ is None.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
 from .operations import roots
 from .regions import LEFT, unknown_number
-from .reverse import Reverse
+from .reverse import places, Reverse
 
 _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
 LANES = 16  # neighbours in memory among the copies of an array, one a slot
@@ -44,7 +43,7 @@ class Target:
             return i.const
         if i in self.index:
             return self.index.index(i), 0
-        if i.op in ("rounded", "cast", "settle"):
+        if i.op in ("rounded", "settle") or i.op == "cast" and i.attr in t.CONSECUTIVE:
             return self.index_form(i.args[0])
         if i.op == "binary" and i.attr in "+-":
             a, b = map(self.index_form, i.args)
@@ -79,7 +78,7 @@ class Target:
 
     def of_root(self, root):
         if root.store == "(local)":
-            return [(root, place) for place in itertools.product(*map(range, root.shape))]
+            return [(root, place) for place in places(root)]
         return [key for key in self.keys if key[0] is root]
 
     # ---- accesses
@@ -108,7 +107,7 @@ class Target:
             if wanted or op not in ("add", "sub"):
                 self.walk.fail(o, _ATOMICS)
             old = reverse.element(root, indices, env)
-            value = reverse.plus(old, value, "+" if op == "add" else "-")
+            value = reverse.put("binary", [old, value], old.dtype, "+" if op == "add" else "-")
         reverse.change(root, indices, value, env)
 
     def load(self, reverse, o, root, indices, numbers, env):

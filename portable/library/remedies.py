@@ -44,8 +44,8 @@ _AT_A_PROMPT = (
     " that, or use python -c, IPython or a notebook"
 )
 _EXECUTED = (
-    "hand it over, @pk.{}(source=text), with the text that was executed, or of the program's file where that"
-    " is frozen or a .pyc alone; or put it in a file or a notebook cell"
+    "pass the source that was executed, or of a frozen program's file, @pk.{}(source=text); or put it in a"
+    " file"
 )
 
 

@@ -185,7 +185,7 @@ def nothing(x):
         (lambda: pk.derivative(power, "x")(2.0), InputError, r"takes 2 argument\(s\), but 1 were given"),
         (lambda: pk.derivative(nothing, "x")(2.0), LanguageError, "it returns no number"),
         (lambda: pk.derivative(line, "p")(2.0, TIMES), LanguageError, "'p': it is not a number"),
-        (lambda: pk.derivative(line, "x.a")(2.0, TIMES), LanguageError, "there is no field 'a'"),
+        (lambda: pk.derivative(line, "x.a")(2.0, TIMES), LanguageError, "no field 'a'"),
         (lambda: pk.derivative(hawkes, "p")(0, Parameters(1.0, 1.0, 1.0), TIMES), LanguageError, "launch it"),
     ],
 )

@@ -10,6 +10,9 @@ import portable as pk
 
 TRAPS = []
 TABLE = np.array([0.5, 1.5, -2.0, 3.0])
+# the points
+X = np.array([0.31, 0.87, 1.13, 1.42, 1.91, 2.3, 0.55, 1.7, 2.61, 1.05, 0.73])
+Y = np.array([1.23, 0.61, 0.87, 1.53, 1.86, 0.43, 2.2, 1.07, 0.92, 1.31, 0.71])
 
 
 class Point(NamedTuple):

@@ -324,7 +324,7 @@ def _check_signature(text, kind):
     if kind == "kernel" and a.args and a.args[0].arg in ("self", "cls"):
         raise LanguageError(
             f"kernel '{text.name}' ({text.place_of()}): its first parameter is the index, so a kernel cannot"
-            " be a method; write @staticmethod above @pk.kernel and pass the attributes that it reads"
+            " be a method; write @staticmethod above @pk.kernel and pass attributes"
         )
     if kind == "kernel" and not a.args:
         raise LanguageError(

@@ -155,9 +155,8 @@ class Run(Numbers):
             self.note(
                 "float64 in float32",
                 SITES[site],
-                f"a float64 value is stored in '{view.name}', although all float views of this kernel are"
-                " float32: pass Python floats or np.float32 as"
-                " arguments, or write pk.float32(...) if float64 is intended",
+                f"a float64 value is stored in '{view.name}', although all float views are float32: pass"
+                " Python floats or np.float32, or write pk.float32(...)",
                 view.name,
                 index,
             )

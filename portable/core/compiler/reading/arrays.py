@@ -234,8 +234,8 @@ def read_vector(build, node, n_dimensions):
         build.refuse(
             node,
             f"`{ast.unparse(node)}`: expected numbers, or rows of equal length; their number is known at"
-            f" compile time and {_MOST} at most, as in pk.vector(x, y), pk.vector(a[i, :3]), pk.matrix((1,"
-            " 0), (0, 1)); use pk.local for more",
+            f" compile time and {_MOST} at most, as in pk.vector(x, y) or pk.vector(a[i, :3]); use pk.local"
+            " for more",
         )
     return found
 
