@@ -173,7 +173,7 @@ def adjoint(
     if of:
         _paths(kernel, tuple(of), "of")
     found = _by_name(policy, kernel, args, _kinds(kernel, args, names, "wrt"), of, order, into)
-    return _asked(found, wrt, names)
+    return _selected_results(found, wrt, names)
 
 
 def _refuse_changes(kernel, reducer, found, best):
@@ -181,7 +181,7 @@ def _refuse_changes(kernel, reducer, found, best):
         raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
 
 
-def _asked(found, asked, names):
+def _selected_results(found, asked, names):
     return found[asked] if isinstance(asked, str) else tuple(map(found.get, names))
 
 
@@ -212,7 +212,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     if order == 2 or out is not None:
         raise InputError(f"{argument}: {', '.join(arrays)}: arrays need gradient=, without out=")
     found = _by_name(policy, kernel, args, (arrays, paths))
-    return launch(policy, kernel, *args), _asked(found, gradient, names)
+    return launch(policy, kernel, *args), _selected_results(found, gradient, names)
 
 
 def _kinds(kernel, args, names, argument):
