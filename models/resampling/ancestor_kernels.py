@@ -21,15 +21,13 @@ from typing import Any, NamedTuple
 import portable as pk
 
 from .weight_kernels import (
-    FINE,
-    FINE_BITS,
-    FINE_MOST,
+    COARSE,
     MOST,
     RELATIVE,
     STEPS,
     WHOLE,
     WHOLE_BITS,
-    raised,
+    fixed,
     real,
     relative,
     scale,
@@ -109,24 +107,24 @@ def below_systematic(position, row):
 
 @pk.function
 def ends_in_steps(position, row, before, own, own_end):
-    """Compute below_systematic less `before` at a position and, into own_end, after each of ITEMS neighbours,
-    whose q are below WHOLE.
+    """Compute below_systematic less `before` at a position and, into own_end, after each of ITEMS neighbours.
 
-    Return the count at the position, and True if any count is in doubt: counts are the upper halves of
-    numbers in steps of 2^-32, with an error below 2^-18, and one of these numbers is within 2^-17 of a
-    whole number, or there are too many counts for an upper half.
+    Return the count at the position, and True if any count is in doubt: counts are whole parts of numbers in
+    steps of 2^-19, with an error of at most two steps, and one of these numbers is within four steps of a
+    whole number.
     """
-    here = pk.fma(real(position), row.ratio, FINE - real(row.start) / real(row.total) - pk.float64(before))
+    origin = COARSE - real(row.start) / real(row.total) - pk.float64(before)
+    here = pk.fma(real(position), row.ratio, origin)
     steps = pk.bits(here)
-    low = pk.int32((steps >> 32) - FINE_BITS)
-    nearest = pk.uint32(steps & LOW)
+    low = pk.int32((steps >> 19) & LOW)
+    nearest = pk.int32((steps + 4) & (2**19 - 8))
+    passed = pk.uint64(0)
     for m in range(ITEMS):
-        # the number of a bit pattern, not a conversion, which GPUs do at a quarter of the speed
-        here = pk.fma(pk.from_bits64(pk.int64(own[m]) + WHOLE_BITS) - WHOLE, row.ratio, here)
-        steps = pk.bits(here)
-        own_end[m] = pk.int32((steps >> 32) - FINE_BITS)
-        nearest = min(nearest, pk.uint32(steps & LOW))
-    return low, nearest < pk.uint32(1 << 16) or own_end[ITEMS - 1] > FINE_MOST
+        passed += own[m]
+        steps = pk.bits(pk.fma(real(passed), row.ratio, here))
+        own_end[m] = pk.int32((steps >> 19) & LOW)
+        nearest = min(nearest, pk.int32((steps + 4) & (2**19 - 8)))
+    return low, nearest == 0
 
 
 @pk.function
@@ -272,14 +270,13 @@ def spread_range(
         sum_whole = pk.int64(0)
         for m in range(ITEMS):
             if scheme.offspring:
-                own[m] = pk.uint64(shelf[team.rank, m]) + pk.uint64(WHOLE_BITS)
+                own[m] = pk.uint64(shelf[team.rank, m])
             else:
-                own[m] = pk.uint64(raised(shelf[team.rank, m], row_scale))
+                own[m] = fixed(shelf[team.rank, m], row_scale)
         if first + at_once > end:
             for m in range(ITEMS):
-                own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(WHOLE_BITS))
+                own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
         for m in range(ITEMS):
-            own[m] -= pk.uint64(WHOLE_BITS)
             own_whole[m] = pk.int64(0)
             if scheme.residues:
                 o, rest = split(own[m], n_draws, weight, per_weight)
@@ -299,13 +296,16 @@ def spread_range(
                 at = position
                 for m in range(ITEMS):
                     at += own[m]
-                    own_end[m] = pk.int32(below(at, row) - before)
-                low = pk.int32(below(position, row) - before)
+                    o_i = below(at, row)
+                    own_end[m] = pk.int32(o_i - before)
+                o_i = below(position, row)
+                low = pk.int32(o_i - before)
         else:
             for m in range(ITEMS):
                 position += own[m]
                 whole += own_whole[m]
-                own_end[m] = pk.int32(below(position, row) + whole - before)
+                o_i = below(position, row) + whole
+                own_end[m] = pk.int32(o_i - before)
             low = max(pk.int32(0), team.scan(own_end[ITEMS - 1], pk.Max))
         here = team.broadcast(own_end[ITEMS - 1], team.size - 1)  # draws of these particles
         if here <= WINDOW:

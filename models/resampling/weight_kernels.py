@@ -37,9 +37,7 @@ WHOLE = 2.0**52  # from here on float64 are whole numbers 1 apart, with consecut
 WHOLE_BITS = 1075 << 52  # bit pattern of WHOLE
 MOST_BITS = 51  # largest number of bits of q: q is less than WHOLE
 STEPS = 1.5 * 2.0**32 + 1  # a float64 plus this has its value plus 1 in its lowest 51 bits, in steps of 2^-20
-# A float64 plus this has its value plus 1 plus 2^-17 in steps of 2^-32: the whole part, from -2^19 on, in the
-# upper 32 bits less FINE_BITS
-FINE, FINE_BITS, FINE_MOST = 1.5 * 2.0**20 + 1 + 2.0**-17, 0x41380000, 1 << 18
+COARSE = 1.5 * 2.0**33 + 1  # the same in steps of 2^-19, so that the whole part ends at bit 32
 
 
 @pk.function
@@ -165,19 +163,14 @@ def scaled(x, scale):
 
 
 @pk.function
-def raised(x, scale):
-    """Return the bits of q + 2^52 of a weight: the sum with 2^52 is rounded to a whole number."""
+def fixed(x, scale):
+    """Compute q of a weight: the sum with 2^52 is rounded to a whole number, which its bits give directly; a
+    conversion, which also handles numbers beyond the integers, takes three times as long."""
     w = relative_to(x, scale)
     if scale.log == WEIGHTS:
         w *= scale.factors[0]
-    return pk.bits(pk.fma(w, scale.factors[1], scale.factors[2] + WHOLE))
-
-
-@pk.function
-def fixed(x, scale):
-    """Compute q of a weight from the bits of q + 2^52; a conversion, which also handles numbers beyond the
-    integers, takes three times as long."""
-    return pk.uint64(raised(x, scale) ^ WHOLE_BITS)
+    y = pk.fma(w, scale.factors[1], scale.factors[2] + WHOLE)
+    return pk.uint64(pk.bits(y) ^ WHOLE_BITS)
 
 
 @pk.function

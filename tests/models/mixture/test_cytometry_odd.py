@@ -92,7 +92,7 @@ def test_data_sets_are_counted_from_one(tmp_path):
         with pytest.raises(pk.PortableError, match="data_set"):
             cytometry.read(tmp_path / "x.fcs", data_set=wrong)
     (tmp_path / "x.csv").write_text("A,B\n1,2\n")
-    with pytest.raises(pk.InputError, match="data_set is 1, but .*x.csv' is no FCS file"):
+    with pytest.raises(pk.InputError, match="data_set is 1, but .*x.csv' is not FCS"):
         cytometry.read(tmp_path / "x.csv", data_set=1)
 
 
