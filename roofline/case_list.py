@@ -105,6 +105,6 @@ def _has_module(name):
 
 def _missing(what):
     return InputError(
-        f"{what} needs a checkout of the project, which this installed package is not: peers and planted"
-        " causes are there; `report` and `report PROGRAM` run anywhere"
+        f"{what} needs a checkout of the project, which has peers and planted causes; `report` and"
+        " `report PROGRAM` run anywhere"
     )

@@ -83,14 +83,13 @@ def caveats(ceilings, checks):
     failed = {check["check"]: check["text"] for check in checks if not check["passed"]}
     found = [f"No share of the roof is to be trusted: {failed[SIZE]}."] if SIZE in failed else []
     found += [
-        f"The machine was not quiet: {failed[name]}. Times, shares of the roof and reasons are about that"
-        " work, too."
+        f"The machine was not quiet: {failed[name]}. Times, shares and reasons include that work."
         for name in QUIET
         if name in failed
     ]
     if ceilings and ceilings.doubts:
         doubts = "; ".join(ceilings.doubts)
-        found.append(f"The ceilings are in doubt, and with them every share of the roof: {doubts}.")
+        found.append(f"The ceilings, and every share of the roof, are in doubt: {doubts}.")
     return found
 
 

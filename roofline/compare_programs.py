@@ -91,8 +91,8 @@ def _table(rows, paths, threshold):
         ends = "" if ratio["lower"] is None else f" ({ratio['lower']:.3g} to {ratio['upper']:.3g})"
         cells.append((printable(row["name"]), *times, f"{ratio['median']:.3g}{ends}", row["verdict"]))
     caption = (
-        "times: median (quartiles) of a run; new / old: median (95 % interval), above 1 the new one takes"
-        f" longer; slower: the interval lies above {threshold:g}; not decided: it is wider than that"
+        "times: median (quartiles) of a run; new / old: median (95 % interval), above 1: the new one is"
+        f" slower; slower: the interval lies above {threshold:g}"
     )
     return grid(f"{paths[1]} against {paths[0]}", "what<|old|new|new / old|verdict<", cells, caption)
 

@@ -235,8 +235,8 @@ def table(found):
         for c in found
     )
     caption = (
-        "before / after: above 1, it is faster now; same: the quartiles meet, or less than 5 %; not decided:"
-        " a machine was busy with other work"
+        "before / after: above 1 is faster; same: quartiles meet, or less than 5 %; not decided: a machine"
+        " was busy"
     )
     return grid("Before and after", "method<|input<|?space<|before|after|before / after|<", rows, caption)
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import platform
 import subprocess
+import time
 from importlib import metadata
 from pathlib import Path
 
@@ -73,16 +74,22 @@ def busy_cores(seconds=0.1):
     On two cores with one of them taken, numba's parallel dispatch went from 1.5 microseconds to 7
     milliseconds: the ratios of such a run are determined by other processes.
     """
-    try:
-        each = psutil.cpu_times_percent(seconds, percpu=True)
-        # shares of the sum, because psutil's per cent refer to a whole second if the interval was shorter;
-        # the times of guests, after the first eight, are included in the user's
-        shares = [
-            1.0 - (t.idle + getattr(t, "iowait", 0.0)) / sum(t[:8]) for t in map(each.__getitem__, _ours())
-        ]
-    except (OSError, RuntimeError, IndexError, ZeroDivisionError, psutil.Error):
-        return None
-    return round(sum(shares), 2)
+    with contextlib.suppress(OSError, RuntimeError, IndexError, psutil.Error):
+        before = seconds_of_others()
+        time.sleep(seconds)
+        return round(max(seconds_of_others() - before, 0.0) / seconds, 2)
+
+
+def seconds_of_others():
+    """Return the seconds for which processes other than this one and its children have used this process's
+    cores: their sum over the cores, since the system started."""
+    each, own = psutil.cpu_times(percpu=True), psutil.Process()
+    # the times of guests, after the first eight, are included in the user's
+    total = sum(sum(t[:8]) - t.idle - getattr(t, "iowait", 0.0) for t in map(each.__getitem__, _ours()))
+    for process in own, *own.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total -= sum(process.cpu_times()[:4])
+    return total
 
 
 def versions():

@@ -9,10 +9,8 @@ from portable.roofline.units import scaled
 from portable.roofline.verdicts import groups
 
 CAPTION = (
-    "flops, calls of special functions and compulsory bytes are counted in the text; attainable: the least"
-    " time at the measured ceilings (python -m portable.roofline ceilings); share: attainable over "
-    "measured, with a"
-    " question mark where it is not to be trusted, for a self-check did not pass"
+    "flops, calls of special functions and compulsory bytes are counted in the source; attainable: the least"
+    " time at the ceilings; share: attainable over measured, ? if a self-check failed"
 )
 
 FIELDS = "case", "method", "source", "size", "unit", "space"

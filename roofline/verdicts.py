@@ -22,9 +22,8 @@ CAUSES = {  # found by `portable.roofline.reasons`: the name of each, and its me
     "waiting": (
         "waiting",
         (
-            "Operations wait for the one before, for memory, or for a neighbour on this machine. More"
-            " independent work for each index or thread hides waiting; pk.explain tells which lines reach"
-            " memory with gaps."
+            "Operations wait for the previous one, for memory, or for other work on this machine. More"
+            " independent work for each index hides waiting; pk.explain names lines with strided accesses."
         ),
     ),
     "divergence": (

@@ -6,6 +6,8 @@ A row's figure is the median of its rounds' ratios, the peer's seconds over ours
 within each. A row whose median is below the record's limit is timed again, with twice as many rounds, in
 another process, while there is time: only a row that stays below in several processes is slower. For a
 record, a row with a wide interval is timed again too, because later runs are compared with its median.
+Sittings during which other programs used the cores count only if there are no quiet ones, and then nothing is
+slower.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from portable.roofline import compare_revisions
+from portable.roofline import checks, compare_revisions
 from portable.roofline.grid import grid
 from portable.roofline.process import Worker
 from portable.roofline.revision import HERE
@@ -32,7 +35,7 @@ SPARE = 5.0  # seconds of these, reserved for the end of a run
 SITTINGS = 6  # at most, of a row that seems slower, or whose ratio varies too much for a record
 RECORDED = 3  # of every row, for a record
 
-HOLDS, FASTER, SLOWER, UNDECIDED = "holds", "faster", "slower", "not decided"
+HOLDS, FASTER, SLOWER, UNDECIDED, BUSY = "holds", "faster", "slower", "not decided", "machine busy"
 NO_RECORD, NO_PEER, LATE = "no record", "no peer", "no time left"
 PEER_CHANGED, FAILED = "peer changed", "failed"
 WRONG = (SLOWER, PEER_CHANGED, FAILED)  # verdicts with which a run does not pass
@@ -64,6 +67,7 @@ class Row:
     sittings: list[list[tuple[float, float]]] = field(default_factory=list)  # (ours, peer) seconds of a round
     absent: str | None = None
     problem: str | None = None
+    quiet: list = field(default_factory=list)  # the sittings during which other programs left the cores alone
     seconds: float = 0.0  # that its sittings took
 
     def add(self, told: dict[str, Any]) -> None:
@@ -74,17 +78,17 @@ class Row:
         if "ours_seconds" in told:
             self.peer, self.identity = told["peer"], told["identity"]
             self.sittings.append(list(zip(told["ours_seconds"], told["peer_seconds"], strict=True)))
+            self.quiet += self.sittings[-1:] * (told["busy_cores"] <= checks.BUSY)
 
     @property
     def interval(self) -> compare_revisions.Interval:
         """Return the interval of the peer's time over ours."""
-        return compare_revisions.interval(
-            [[peer / ours for ours, peer in sitting] for sitting in self.sittings]
-        )
+        counted = self.quiet or self.sittings
+        return compare_revisions.interval([[peer / ours for ours, peer in sitting] for sitting in counted])
 
     def samples(self, side: int) -> Samples:
         """Return the seconds of ours (0), of the peer (1), or their ratios (2), of all rounds."""
-        return Samples(tuple((o, p, p / o)[side] for o, p in sum(self.sittings, [])))
+        return Samples(tuple((o, p, p / o)[side] for o, p in sum(self.quiet or self.sittings, [])))
 
     @property
     def verdict(self) -> str:
@@ -105,16 +109,18 @@ class Row:
         if self.record["identity"] != self.identity:
             return PEER_CHANGED
         found, known = self.interval, self.record["ratio"]["median"]
-        if found.upper < self.limit * known:
+        if found.upper < self.limit * known and self.quiet:
             return SLOWER
         if found.median < self.limit * known:
-            return UNDECIDED
+            return UNDECIDED if self.quiet else BUSY
         return FASTER if found.lower * self.limit > known else HOLDS
 
     def may_change(self, recorded: bool) -> bool:
         """Return True if another process may clarify a row: it seems slower, or is `recorded` and varies."""
         seems = (
-            self.verdict in (SLOWER, UNDECIDED) or recorded and self.interval.width > compare_revisions.WIDE
+            self.verdict in (SLOWER, UNDECIDED, BUSY)
+            or recorded
+            and self.interval.width > compare_revisions.WIDE
         )
         return seems and len(self.sittings) < SITTINGS
 
@@ -177,9 +183,7 @@ def table(rows: list[Row], machine: str):
 
 def summary(rows: list[Row]) -> str:
     """Return the number of rows with each verdict, and the names of those that fail a run."""
-    verdicts = [row.verdict for row in rows]
-    order = (HOLDS, FASTER, UNDECIDED, NO_RECORD, NO_PEER, LATE, *WRONG)
-    counts = [f"{verdicts.count(v)} {v}" for v in order if v in verdicts]
+    counts = [f"{n} {verdict}" for verdict, n in Counter(row.verdict for row in rows).most_common()]
     names = [f"{row.headline.name} ({row.verdict})" for row in rows if row.verdict in WRONG]
     return f"{len(rows)} headlines: {', '.join(counts)}" + (f". {'; '.join(names)}" if names else "")
 

@@ -20,13 +20,11 @@ TOP = """# What was measured, with which command
 Made from `docs/records` by `python -m portable.roofline measured`. Figures are medians of times, of
 ours where both sides have one; a ratio is the peer's time over ours, above 1 ours is faster, with quartiles
 or what several runs gave. Both sides ran in turn in one process. Rows of `python -m portable.roofline
-scoreboard` are headlines, which [a run of it](roofline.md#the-scoreboard) is held against; the others were
-seen at their commit. In brackets behind a GPU stands the CPU of its host (family/model/stepping), where the
-row depends on it.
+scoreboard` are headlines, with which [a run of it](roofline.md#the-scoreboard) is compared; the others were
+measured at their commit. A row that depends on a GPU's host has its CPU in brackets (family/model/stepping).
 
-Peers come with `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX for a GPU with
-`pip install "jax[cuda13]"`; particles, which requires NumPy below 2 but runs with NumPy 2, with
-`pip install --no-deps particles==0.4`. `portable` needs none of them.
+Peers: `pip install ".[peers]"` (CPU) or `".[cu13]"` (GPU), JAX on a GPU `pip install "jax[cuda13]"`,
+particles `pip install --no-deps particles==0.4`, since it asks for NumPy below 2.
 """
 
 

@@ -22,6 +22,7 @@ from portable.roofline.units import one_line
 SCHEMA, SCHEMA_VERSION = "roofline-records", 1
 FOLDER = HERE / "docs" / "records"
 NUMBERS = ("median", "lower", "upper")
+FIGURES = ("ours_seconds", "peer_seconds", "ratio")
 TEXTS = ("name", "space", "title", "ours", "peer", "command", "date", "commit")
 
 
@@ -42,8 +43,7 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver reports no name of this GPU, neither in /proc nor by"
-            " nvidia-smi, so that it has no record. Put nvidia-smi on the path."
+            "--space: the driver reports no name of this GPU, so that it has no record; put nvidia-smi on the path"
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
     return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
@@ -98,19 +98,12 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
 
 
 def _check(row):
-    for name in TEXTS:
+    for name in (*TEXTS, *(row.keys() & {"host", "note"})):
         _text(row, name)
-    for name in ("ours_seconds", "peer_seconds", "ratio"):
-        for part in NUMBERS:
-            value = row[name][part]
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise TypeError(f"{name}, {part}: {value!r} is no number")
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name}, {part}: {value} is not positive")
-    if not isinstance(row["seconds"], (int, float)):
-        raise TypeError("seconds: no number")
-    for name in row.keys() & {"host", "note"}:
-        _text(row, name)
+    numbers = {f"{name}, {part}": row[name][part] for name in FIGURES for part in NUMBERS}
+    for name, value in [*numbers.items(), ("seconds", row["seconds"])]:
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise ValueError(f"{name}: {value!r} is no positive number")
     _text(row["identity"], "source")
     dict(row["identity"]["versions"])
 
@@ -149,18 +142,10 @@ def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str,
     notes = {_key(row): {"note": row["note"]} for row in document["headlines"] if row.get("note")}
     rows = [row | notes.get(_key(row), {}) for row in rows]
     machine = {"kind": document["machine"]["kind"], **facts}
-    return document | {
-        "machine": machine,
-        "headlines": sorted([*kept, *rows], key=_key),
-    }
-
-
-def as_text(document: dict[str, Any]) -> str:
-    """Return the contents of a file of records."""
-    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return document | {"machine": machine, "headlines": sorted([*kept, *rows], key=_key)}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
     """Write a file atomically, and name it; its folder is made. Return False if it cannot be written."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return write_file(path, as_text(document))
+    return write_file(path, json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

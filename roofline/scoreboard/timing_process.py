@@ -14,7 +14,7 @@ import time
 from dataclasses import replace
 
 import portable as pk
-from portable.roofline import cases, compare
+from portable.roofline import cases, compare, machine
 from portable.roofline.scoreboard import headlines, identity
 from portable.roofline.units import one_line
 
@@ -33,7 +33,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
     os.dup2(2, 1)
     with pk.use(space) as resolved:
         wanted = [headline for headline in headlines.headlines_of(str(resolved)) if headline.name in names]
-        duels, began = None, time.perf_counter()
+        duels, then = None, (time.perf_counter(), machine.seconds_of_others())
         for headline in wanted:
             try:
                 if duels is None:
@@ -41,8 +41,10 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
                 told = timed(headline, duels, rounds)
             except Exception as error:  # noqa: BLE001 - a failing case must not prevent reports of the others
                 told = {"problem": one_line(error)}
-            told |= {"name": headline.name, "seconds": time.perf_counter() - began}
-            began = time.perf_counter()
+            now = time.perf_counter(), machine.seconds_of_others()
+            seconds, taken = (new - old for new, old in zip(now, then))
+            told |= {"name": headline.name, "seconds": seconds, "busy_cores": taken / seconds}
+            then = now
             replies.write(json.dumps(told) + "\n")
             replies.flush()
 

@@ -17,7 +17,7 @@ import numpy as np
 FENCE = "```python"
 
 
-def blocks(page: Path):
+def blocks(page):
     """Return (number of the first line, name of the library or "" for portable, source) of every block of
     Python.
     """
@@ -33,12 +33,12 @@ def blocks(page: Path):
     assert whose is None, f"{page.name}: a block has no end"
 
 
-def others(page: Path):
+def others(page):
     """Return the names of the libraries that a page's blocks use in addition to portable."""
     return {whose for _, whose, _ in blocks(page)} - {""}
 
 
-def compare(page: Path) -> int:
+def compare(page):
     """Run a page and return the number of pairs that agree. Raises AssertionError for the first that does
     not.
     """

@@ -21,8 +21,17 @@ class Frame:
 
     def __init__(self, tree, types):
         self.types = dict(zip((a.arg for a in tree.args.args), types))
-        stores = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        self.once = {name for name in stores if stores.count(name) == 1} - set(self.types)
+        stores, in_turn = (
+            [
+                n.id
+                for s in part
+                for n in ast.walk(s)
+                if isinstance(getattr(n, "ctx", 0), ast.Store) and hasattr(n, "id")
+            ]
+            for part in ([tree], [s for s in tree.body if isinstance(s, ast.Assign)])
+        )
+        # names of which each value is from one assignment: there is one, or all follow each other
+        self.alone = {n for n in stores if stores.count(n) in (in_turn.count(n), n not in self.types)}
         self.products, self.result = set(), None
 
 
@@ -133,27 +142,34 @@ class Reader(Expressions):
         return tuple(self.common(p, q) for p, q in zip(a, b)) if isinstance(a, tuple) else promote(a, b)
 
     def stmt_Assign(self, s, frame):
-        value = self.expr(s.value, frame)
         (target,) = s.targets
-        if isinstance(target, ast.Name) and value.product and self.fused and target.id in frame.once:
-            return self.named_product(target.id, value, frame)
-        store = self.target(target, value.type, frame)
+        several = isinstance(target, ast.Tuple) and isinstance(s.value, ast.Tuple)
+        pairs = zip(target.elts, s.value.elts, strict=True) if several else [(target, s.value)]
+        values = [(part, self.expr(value, frame)) for part, value in pairs]
+        steps = [self.assigned(part, value, frame) for part, value in values]
 
         def step(variables):
-            store(variables, value.run(variables))
+            found = [run(variables) for run, _ in steps]
+            for (_, store), value in zip(steps, found):
+                store(variables, value)
 
         return step
 
-    def named_product(self, name, value, frame):
-        frame.types[name] = value.type
+    def assigned(self, target, value, frame):
+        """Return functions that evaluate a value, and that store it; a product keeps its factors."""
+        name = getattr(target, "id", None)
+        store = self.target(target, value.type, frame)
+        frame.products.discard(name)
+        if not (value.product and self.fused and name in frame.alone and frame.types[name] == value.type):
+            return value.run, store
         frame.products.add(name)
         first, second = value.product
 
-        def step(variables):
-            a, b = variables[name + ":factors"] = first(variables), second(variables)
-            variables[name] = a * b
+        def keep(variables, factors):
+            variables[name + ":factors"] = factors
+            variables[name] = factors[0] * factors[1]
 
-        return step
+        return (lambda variables: (first(variables), second(variables))), keep
 
     def target(self, target, type_, frame):
         """Return a function (variables, value) that stores a value of this type."""

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def built(folder: Path) -> tuple[Path, Path]:
+def built(folder):
     """Build and check (wheel, sdist)."""
     call([sys.executable, "-m", "build", "-o", folder, ROOT])
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
@@ -35,7 +35,7 @@ def built(folder: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None) -> str:
+def tried(interpreter, package, folder, out=None):
     """Run the README's steps with a package installed for an interpreter; return their times, one line each.
     `out` is the folder for lists of the installed packages."""
     folder.mkdir()
@@ -51,7 +51,7 @@ def tried(interpreter: str, package: Path, folder: Path, out: Path | None = None
     return call([python, "-P", program, ROOT / "README.md", work], cwd=folder)
 
 
-def listed(python: Path, report: dict, out: Path) -> None:
+def listed(python, report, out):
     """Write the packages that pip has installed into an environment: versions with hashes, and a bill of
     materials.
     """
@@ -66,7 +66,7 @@ def listed(python: Path, report: dict, out: Path) -> None:
     call([sys.executable, "-m", "cyclonedx_py", "environment", *how, python])
 
 
-def summed(folder: Path) -> None:
+def summed(folder):
     """Write SHA256SUMS of the files of a folder, which `sha256sum -c` checks."""
     files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 
-def write_files(folder: Path) -> None:
+def write_files(folder):
     """Write small tables in the layouts that the README names."""
     rng = np.random.default_rng(1)
     parents = np.column_stack([rng.uniform(0, 10, (150, 2)), rng.uniform(0, 1000, 150)])
@@ -41,7 +41,7 @@ def table(path, header, rows):
     np.savetxt(path, np.asarray(rows), delimiter=",", header=header, comments="", fmt="%.6g")
 
 
-def steps(readme: str) -> dict[str, list[str]]:
+def steps(readme):
     """Return name -> command, in the README's order; programs are in files that `programs` writes."""
     block = marked(readme, "own data")
     commands = [line.split("  #")[0].strip() for line in block.splitlines() if line.startswith("python -m")]
@@ -49,7 +49,7 @@ def steps(readme: str) -> dict[str, list[str]]:
     return found | {line: shlex.split(line) for line in commands}
 
 
-def programs(readme: str, folder: Path) -> None:
+def programs(readme, folder):
     (folder / "first.py").write_text(re.search(r"^```python\n(.*?)^```", readme, re.M | re.S)[1])
     (folder / "series.py").write_text(marked(readme, "own series"))
 
@@ -63,7 +63,7 @@ def marked(readme, mark):
 NO_SURPRISE = "error:the draws have not converged"
 
 
-def run(readme: str, folder: Path, only: str | None = None) -> dict[str, float]:
+def run(readme, folder, only=None):
     """Return the seconds of each step. Raises RuntimeError with the output of the first step that fails."""
     write_files(folder)
     programs(readme, folder)

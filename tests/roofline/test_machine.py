@@ -27,20 +27,20 @@ def test_gpu_model_reads_the_driver(tmp_path, space, name):
     assert machine.gpu_model(space, tmp_path) == name
 
 
-def test_no_driver_means_no_name(tmp_path):
-    assert machine.gpu_model("cuda", tmp_path / "nowhere") is None
+TIMES = collections.namedtuple("times", "user nice system idle iowait irq softirq steal guest")
 
 
-@pytest.mark.parametrize("whole", [100.0, 10.0])  # psutil reports less within a second
-def test_busy_cores_counts_our_cores_only(monkeypatch, whole):
+def test_busy_cores_are_ours_without_our_own_time(monkeypatch):
+    """Idle time, other cores, and the time of this process and of its children do not count."""
+    busy, own = [TIMES(9, 1, 2, 50, 5, 0, 0, 3, 4), TIMES(*[99] * 9), TIMES(*[1] * 9)], iter((0, 0, 5, 5))
+    looks = iter([[TIMES(*[0] * 9)] * 3, busy, busy])
+    process = machine.psutil.Process
     monkeypatch.setattr(machine, "_ours", lambda: [0, 2])
-    times = collections.namedtuple("times", "user nice system idle iowait irq softirq steal guest")
-    each = [
-        times((1.0 - idle - wait) * whole, 0.0, 0.0, idle * whole, wait * whole, 0.0, 0.0, 0.0, 0.1 * whole)
-        for idle, wait in ((0.20, 0.05), (0.0, 0.0), (1.0, 0.0))
-    ]
-    monkeypatch.setattr(machine.psutil, "cpu_times_percent", lambda seconds, percpu: each)
-    assert machine.busy_cores() == 0.75
+    monkeypatch.setattr(machine.psutil, "cpu_times", lambda percpu: next(looks))
+    monkeypatch.setattr(machine.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(process, "children", lambda self, recursive: [process()])
+    monkeypatch.setattr(process, "cpu_times", lambda self: (next(own), 0, 0, 0, 7))
+    assert machine.busy_cores(10.0) == 1.1
     monkeypatch.setattr(machine, "_ours", lambda: [7])
     assert machine.busy_cores() is None
 

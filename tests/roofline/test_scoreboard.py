@@ -28,6 +28,7 @@ def told(ratios, name="work", **changes):
     return {
         "name": name,
         "seconds": 1.0,
+        "busy_cores": 0.0,
         "title": TITLE,
         "ours": "portable",
         "peer": "numba",
@@ -75,6 +76,7 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
         (scoreboard.SLOWER, on_record(), noisy(7.0, 0.02)),
         (scoreboard.UNDECIDED, on_record(), [6.0, 7.0, 8.0, 8.5, 9.5, 10.0, 11.0]),
         (scoreboard.UNDECIDED, on_record(), [5.0]),  # a single round has no interval
+        (scoreboard.BUSY, on_record(), told([7.0] * 9, busy_cores=0.8)),
         (scoreboard.FASTER, on_record(), noisy(13.0, 0.02)),
         (scoreboard.NO_RECORD, None, noisy(1.0, 0.02)),
         (scoreboard.NO_RECORD, on_record(title="30 iterations, 6 runs"), noisy(10.0, 0.02)),
@@ -93,6 +95,10 @@ def test_the_rule(verdict, record, sitting):
     found = row(record, *([] if sitting is None else [sitting]))
     assert found.verdict == verdict
     assert found.headline.name in found.cells and verdict in found.cells[-1]
+
+
+def test_a_quiet_sitting_counts_alone():
+    assert row(on_record(), told([7.0] * 9, busy_cores=0.8), [10.0] * 9).verdict == scoreboard.HOLDS
 
 
 def test_a_gpu_has_the_narrower_limit():
