@@ -43,7 +43,8 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver reports no name of this GPU, so that it has no record; put nvidia-smi on the path"
+            "--space: the driver reports no name of this GPU, so that it has no record;"
+            " put nvidia-smi on the path"
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
     return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
