@@ -6,8 +6,6 @@ block has set it. All blocks run in order, as one program, in a separate process
 switches.
 """
 
-from __future__ import annotations
-
 import linecache
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run many random programs on several processes, and count programs, refusals and differences."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import concurrent.futures.process
 import contextlib

@@ -4,8 +4,6 @@ A point is left out where the text has a kink or a jump (the differences to both
 by zero.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Define a program: the source of a module with a kernel, a launch, and the arguments."""
 
-from __future__ import annotations
-
 import linecache
 from dataclasses import dataclass
 

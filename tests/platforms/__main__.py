@@ -6,8 +6,6 @@ folder of the user's cache; the system itself is not changed. Emulation is about
 arguments only the quicker steps run, on "serial"; with `tests/conformance` all of them, in about an hour.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -62,7 +60,7 @@ def missing():
     return None
 
 
-def fetched(folder: Path):
+def fetched(folder):
     """Return (a system root with Python, a folder of packages), fetched once."""
     root, site = folder / "root", folder / "site"
     if not (root / "usr/bin/python3.11").exists():
@@ -121,7 +119,7 @@ def fetched(folder: Path):
     return root, site
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     if (reason := missing()) is not None:
         print(f"aarch64 cannot be emulated here: {reason}", file=sys.stderr)

@@ -11,8 +11,6 @@ with the wheel: with hashes (`pip install --require-hashes -r dist/requirements-
 files) and as a bill of materials in CycloneDX's form (`cyclonedx-bom`), and SHA256SUMS of all of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -83,7 +81,7 @@ def call(command, **options):
     return done.stdout
 
 
-def main(argv: list[str]) -> int:
+def main(argv):
     parser = argparse.ArgumentParser(prog="python -m tests.platforms.installed", description=__doc__)
     parser.add_argument("interpreters", nargs="*", default=[sys.executable], metavar="PYTHON")
     parser.add_argument(

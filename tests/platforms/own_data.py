@@ -5,8 +5,6 @@ written into FOLDER, where all steps run with this Python and its installed pack
 its seconds. `installed.py` does this with newly built packages.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

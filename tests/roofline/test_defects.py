@@ -4,8 +4,6 @@ A record and a run of the changed copy are timed, two minutes on two idle cores;
 the file is named on the command line, and the cores are idle.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Test the scoreboard: its rule on made-up samples, sittings, and records on a disk."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

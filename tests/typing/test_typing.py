@@ -1,7 +1,5 @@
 """Run mypy and pyright on programs that are right and on programs that are wrong."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

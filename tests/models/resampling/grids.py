@@ -11,7 +11,7 @@ import numpy as np
 from portable.models.resampling.exact import Moments
 
 
-def volatility_on_a_grid(y, params, n=600, width=7.0) -> Moments:
+def volatility_on_a_grid(y, params, n=600, width=7.0):
     """Return the likelihood of stochastic volatility with leverage, by the trapezoidal rule over so many
     stationary standard deviations."""
     mu, phi, sigma, rho = params
@@ -53,7 +53,7 @@ def _capped(mean, most):
     return [*law, 1.0 - math.fsum(law)]
 
 
-def _finite(y, law, transitions, n_substeps, rho, report=_poisson) -> Moments:
+def _finite(y, law, transitions, n_substeps, rho, report=_poisson):
     """Sum over all states; `law` is that of (state, new cases), the last component of `means` is that of the
     infected; `report` is the probability of an observation of a given mean."""
     total, means = 0.0, []
@@ -83,7 +83,7 @@ def _finite(y, law, transitions, n_substeps, rho, report=_poisson) -> Moments:
     return Moments(total, means[:, 0], means[:, 1] - means[:, 0] ** 2)
 
 
-def sir_by_sums(y, params, population, n_substeps, duration) -> Moments:
+def sir_by_sums(y, params, population, n_substeps, duration):
     """Return the likelihood of `ready.sir` in a population of a dozen; means and variances are those of
     I."""
     beta, gamma, rho, i0 = params
@@ -100,7 +100,7 @@ def sir_by_sums(y, params, population, n_substeps, duration) -> Moments:
     return _finite(y, law, transitions, n_substeps, rho)
 
 
-def turnover_by_sums(y, params, population, n_substeps, duration, turnover) -> Moments:
+def turnover_by_sums(y, params, population, n_substeps, duration, turnover):
     """Return the likelihood of `sir_by_sums`, with births and deaths, and reports by a gamma mixture of
     Poisson numbers."""
     beta, gamma, rho, i0, size = params
@@ -127,7 +127,7 @@ def turnover_by_sums(y, params, population, n_substeps, duration, turnover) -> M
     return _finite(y, law, transitions, n_substeps, rho, report)
 
 
-def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
+def seir_by_sums(y, params, population, n_substeps, duration):
     """Return the likelihood of `ready.seir` in a population of half a dozen; means and variances are those
     of I."""
     beta, sigma, gamma, rho, i0 = params
@@ -149,7 +149,7 @@ def seir_by_sums(y, params, population, n_substeps, duration) -> Moments:
     return _finite(y, law, transitions, n_substeps, rho)
 
 
-def prey_on_a_grid(y, params, prey, predators, duration, most) -> Moments:
+def prey_on_a_grid(y, params, prey, predators, duration, most):
     """Return the likelihood of `ready.lotka_volterra` with fewer than `most` animals of a kind, by the
     exponential of its generator; means are the prey's.
 

@@ -7,10 +7,6 @@ numbers. W is summed one after the other ("linear", NumPy's cumsum: the paper's 
 ("scan": the paper's GPU).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
 import numpy as np
 from portable.models.shared.arrays import reached
 
@@ -109,7 +105,7 @@ def _peer(kernel, linear, by_rows=False, cumulative=False):
     return offspring
 
 
-PEERS: dict[str, Callable] = {
+PEERS = {
     "multinomial, code 6, linear": _peer(draw_sorted, True, by_rows=True),
     "multinomial, code 5, scan": _peer(draw_multinomial, False),
     "stratified, code 7, linear": _peer(place_stratified, True, cumulative=True),
