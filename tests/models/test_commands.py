@@ -1,6 +1,8 @@
 """Test the commands of the families and of roofline: options with one meaning, uniform exit, and all commands
 and options that the pages show."""
 
+from __future__ import annotations
+
 import argparse
 import importlib
 import inspect
