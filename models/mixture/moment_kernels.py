@@ -57,7 +57,7 @@ def own_features(team, span, at, one, other, made, points, features):
     `made` holds as many rows of them as are computed before any is written, since a write to scratch delays
     the reads that follow it.
     """
-    for q in range(0, pk.static(PAD * span // (team.size * one.shape[0])), made.shape[0]):
+    for q in range(0, PAD * span // (team.size * one.shape[0]), made.shape[0]):
         for v in range(pk.static(made.shape[0])):
             t, f = place(team, (q + v) * one.shape[0], span)
             for u in range(pk.static(one.shape[0])):
@@ -165,9 +165,11 @@ def moments(
     ahead = pk.local(ahead_lse.shape[0], x.dtype)
     one = pk.local(max(span // team.size, 1), pk.int32)
     other = pk.local(max(span // team.size, 1), pk.int32)
-    # a power of two, like the number of passes of `own_features`; a larger one was slower in float64
+    # a power of two, like the number of passes of `own_features`; a larger one was slower in float64. In small
+    # teams one row: each member has many features, so that the passes are a loop, and compile much faster
     at_once = max(PAD * span // (team.size * one.shape[0]), 1)
-    made = pk.local((min(at_once, BATCH if x.dtype == pk.float32 else 2), one.shape[0]), x.dtype)
+    rows = 1 if team.size <= COLUMNS else BATCH if x.dtype == pk.float32 else 2
+    made = pk.local((min(at_once, rows), one.shape[0]), x.dtype)
     reference = references[number]
     by_powers = diagonal and team.size <= COLUMNS
     for u in range(pk.static(0 if by_powers else one.shape[0])):
