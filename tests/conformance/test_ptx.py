@@ -295,7 +295,7 @@ def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
         views = (("tuple", outs, ()),) if n_outs > 1 else outs
         entry = entry_of(kernel, kind, (*inputs, *views), (reducer,), 0)
     ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
-    assert ptx.count(".visible .entry") == (1 if kind == "team" else 1)
+    assert ptx.count(".visible .entry") == 1
     assemble(ptx, CAPABILITIES[-1], tmp_path)
 
 
