@@ -165,8 +165,8 @@ def moments(
     ahead = pk.local(ahead_lse.shape[0], x.dtype)
     one = pk.local(max(span // team.size, 1), pk.int32)
     other = pk.local(max(span // team.size, 1), pk.int32)
-    # a power of two, like the number of passes of `own_features`; a larger one was slower in float64. In small
-    # teams one row: each member has many features, so that the passes are a loop, and compile much faster
+    # a power of two, like the number of passes of `own_features`; a larger one was slower in float64. In
+    # small teams one row: each member has many features, so that the passes are a loop, and compile faster
     at_once = max(PAD * span // (team.size * one.shape[0]), 1)
     rows = 1 if team.size <= COLUMNS else BATCH if x.dtype == pk.float32 else 2
     made = pk.local((min(at_once, rows), one.shape[0]), x.dtype)
