@@ -4,10 +4,10 @@ records.
 A row's figure is the median of its rounds' ratios, the peer's seconds over ours. Its 95 % interval is that of
 `portable.roofline.compare_revisions.interval`: sittings (processes) are drawn with replacement, then rounds
 within each. A row whose median is below the record's limit is timed again, with twice as many rounds, in
-another process, while there is time: only a row that stays below in several processes is slower. For a
-record, a row with a wide interval is timed again too, because later runs are compared with its median.
-Sittings during which other programs used the cores count only if there are no quiet ones, and then nothing is
-slower.
+another process, while there is time: only a row whose interval stays below that of the record, in DECISIVE
+processes, is slower. For a record, a row with a wide interval is timed again too, because later runs are
+compared with it. Sittings during which other programs used the cores count only if there are no quiet ones,
+and then nothing is slower.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from portable.roofline.units import picked, scaled, times
 LIMITS = 0.90, 0.95  # of the recorded ratio: a row below is slower
 MINUTES = 10.0, 6.0  # of a run, at most
 SPARE = 5.0  # seconds of these, reserved for the end of a run
+DECISIVE = 3  # processes, of a row that is slower: a process's memory, and a minute, change all of its times
 SITTINGS = 6  # at most, of a row that seems slower, or whose ratio varies too much for a record
 RECORDED = 3  # of every row, for a record
 
@@ -108,12 +109,13 @@ class Row:
             return NO_RECORD
         if self.record["identity"] != self.identity:
             return PEER_CHANGED
-        found, known = self.interval, self.record["ratio"]["median"]
-        if found.upper < self.limit * known and self.quiet:
+        found, ratio = self.interval, self.record["ratio"]
+        low, high = ratio["interval"]
+        if found.upper < self.limit * low and len(self.quiet) >= DECISIVE:
             return SLOWER
-        if found.median < self.limit * known:
+        if found.median < self.limit * ratio["median"]:
             return UNDECIDED if self.quiet else BUSY
-        return FASTER if found.lower * self.limit > known else HOLDS
+        return FASTER if found.lower * self.limit > high else HOLDS
 
     def may_change(self, recorded: bool) -> bool:
         """Return True if another process may clarify a row: it seems slower, or is `recorded` and varies."""
@@ -175,8 +177,8 @@ def table(rows: list[Row], machine: str):
     """Return the table for the terminal."""
     columns = "headline<|?peer<|ours|the peer|peer / ours|on record|?ours on record|verdict<"
     caption = (
-        "times: medians; peer / ours: median (quartiles), above 1, ours is faster; slower: its 95 % interval"
-        f" lies below {rows[0].limit:g} of the ratio on record"
+        "medians; peer / ours with quartiles: above 1, ours is faster; slower: 95 % interval below"
+        f" {rows[0].limit:g} of the recorded one"
     )
     return grid(f"scoreboard of {machine}", columns, [row.cells for row in rows], caption)
 
@@ -218,7 +220,7 @@ def run(
     wanted, turn = list(rows), 0
     while wanted:
         for group in _groups(wanted):
-            left = limit - (clock() - began)
+            left = limit + began - clock()
             if left <= (sum(map(_cost, group)) if turn else 0.0):
                 continue
             by_name = {row.headline.name: row for row in group}

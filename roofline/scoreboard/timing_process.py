@@ -32,9 +32,10 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     with pk.use(space) as resolved:
-        wanted = [headline for headline in headlines.headlines_of(str(resolved)) if headline.name in names]
         duels, then = None, (time.perf_counter(), machine.seconds_of_others())
-        for headline in wanted:
+        for headline in headlines.headlines_of(str(resolved)):
+            if headline.name not in names:
+                continue
             try:
                 if duels is None:
                     duels = cases.load(headline.case).duels(str(resolved), headline.n, headline.quick)
@@ -51,7 +52,7 @@ def serve(space: str, names: list[str], rounds: int | None) -> None:
 
 def timed(headline: headlines.Headline, duels: list, rounds: int | None) -> dict:
     """Return the result of a headline: times of both sides, or "absent" or "problem" with the reason."""
-    whole = next(iter([headline.find(duels)]))
+    whole = headline.find(duels)
     outcome = compare.Outcome(whole)
     told = {"title": whole.title, "ours": whole.ours.label}
     if not whole.peers:

@@ -46,7 +46,7 @@ def on_record(ratio=10.0, **changes):
         "peer": "numba",
         "ours_seconds": three,
         "peer_seconds": three,
-        "ratio": three,
+        "ratio": three | {"interval": [ratio, ratio]},
         "seconds": 1.0,
         "identity": PEER,
         "command": "python -m portable.roofline scoreboard",
@@ -72,8 +72,7 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
         (scoreboard.HOLDS, on_record(), noisy(10.0, 0.02)),
         (scoreboard.HOLDS, on_record(), noisy(9.4, 0.02)),
         (scoreboard.SLOWER, on_record(), noisy(7.0, 0.02)),
-        (scoreboard.UNDECIDED, on_record(), [6.0, 7.0, 8.0, 8.5, 9.5, 10.0, 11.0]),
-        (scoreboard.UNDECIDED, on_record(), [5.0]),  # a single round has no interval
+        (scoreboard.UNDECIDED, on_record(), [5.0, 6.0, 7.0, 8.5, 12.0, 13.0, 14.0]),
         (scoreboard.BUSY, on_record(), told([7.0] * 9, busy_cores=0.8)),
         (scoreboard.FASTER, on_record(), noisy(13.0, 0.02)),
         (scoreboard.NO_RECORD, None, noisy(1.0, 0.02)),
@@ -90,9 +89,17 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
     ],
 )
 def test_the_rule(verdict, record, sitting):
-    found = row(record, *([] if sitting is None else [sitting]))
+    found = row(record, *([] if sitting is None else [sitting] * scoreboard.DECISIVE))
     assert found.verdict == verdict
     assert found.headline.name in found.cells and verdict in found.cells[-1]
+
+
+def test_two_processes_or_an_uncertain_record_decide_nothing():
+    found, vague = noisy(8.5, 0.01), on_record()
+    vague["ratio"]["interval"] = [9.0, 11.0]
+    assert row(on_record(), [5.0]).verdict == row(on_record(), found, found).verdict == scoreboard.UNDECIDED
+    assert row(vague, found, found, found).verdict == scoreboard.UNDECIDED
+    assert row(vague, *[noisy(7.0, 0.01)] * 3).verdict == scoreboard.SLOWER
 
 
 def test_a_quiet_sitting_counts_alone():
@@ -101,8 +108,8 @@ def test_a_quiet_sitting_counts_alone():
 
 def test_a_gpu_has_the_narrower_limit():
     found = noisy(9.3, 0.002)
-    assert row(on_record(), found).verdict == scoreboard.HOLDS
-    assert row(on_record(), found, limit=scoreboard.LIMITS[1]).verdict == scoreboard.SLOWER
+    assert row(on_record(), *[found] * 3).verdict == scoreboard.HOLDS
+    assert row(on_record(), *[found] * 3, limit=scoreboard.LIMITS[1]).verdict == scoreboard.SLOWER
 
 
 def test_operations_counted_anew_are_the_same_work():
@@ -293,8 +300,7 @@ def test_a_record_is_written_and_held_against(quiet, told):
     assert [r["name"] for r in document["headlines"]] == ["down", "fine", "other"]
     assert {r["space"] for r in document["headlines"]} == {"threads:2"}
     assert scored(quiet) == 0 and "3 headlines: 3 holds" in told.out
-    for r in document["headlines"]:
-        r["ratio"]["median"] *= 2.0 if r["name"] == "down" else 1.0
+    document["headlines"][0]["ratio"] |= {"median": 20.0, "interval": [20.0, 20.0]}
     records.write(path, document)
     assert scored(quiet) == 1 and "down (slower)" in told.out
     assert scored(quiet, "--only", "FINE, other") == 0

@@ -8,7 +8,7 @@ after atom. b is given turned: k is the last index of both factors.
 """
 
 from ...core.language.kernel import function, kernel
-from ...core.language.words import FILES, float64, fma, int64, local, static, uint64, where
+from ...core.language.words import FILES, float64, fma, local, static, where
 
 FILES.append(__file__)
 
@@ -132,13 +132,13 @@ def product_into(team, c, a, b):
 @kernel
 def in_order(team, same):
     """Count the elements of a tile, 16 x 8 by 64, that equal the results of a chain of fma."""
-    a, b = team.scratch((16, 64), float64), team.scratch((64, 8), float64)
+    a, b = team.scratch((16, 64), float64), team.scratch((64, 16), float64)
     for e in team.thread_range(1024):
         a[e // 64, e % 64] = sample(e)
-        b[e // 16, e % 8] = sample(e + 1024)
+        b[e // 16, e % 16] = sample(e + 1024)
     team.barrier()
     own, equal = team.tile((16, 8), float64), 0
-    team.product(own, a, b)
+    team.product(own, a, b[:, :8])
     for e, i, j in team.elements(own):
         total = float64(0.0)
         for k in range(64):
@@ -152,4 +152,4 @@ def in_order(team, same):
 @function
 def sample(n):
     """Return a float64 of 53 digits."""
-    return float64(int64(uint64(n) * 0x9E3779B97F4A7C15 >> 11) - (1 << 52))
+    return float64(n * 0x9E3779B97F4A7 % (1 << 53) - (1 << 52))
