@@ -82,17 +82,19 @@ class CudaTarget:
     read neighbours."""
 
     step, straight, crowded = RANGE_THREADS, True, False
+    shortest = 21  # instructions of a loop that is left to their rules: at 22 to 25, four are faster
     poll_flag, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
 
-    @staticmethod
-    def unrolled(blocks):
+    @classmethod
+    def unrolled(cls, blocks):
         """Return the metadata of a loop's last branch: LLVM unrolls a short loop, so that several iterations'
         loads are in flight together. Iterations of a longer one have enough loads, and unrolling it four
-        times would take registers from other warps.
+        times would take registers from other warps. The shortest are left to the rules of LLVM and of the
+        driver, which unroll them up to sixteen times.
         """
         lines = [line for block in blocks for line in block.instructions]
-        if len(lines) > _SHORT_LOOP or any(map(_together, lines)):
+        if not cls.shortest < len(lines) <= _SHORT_LOOP or any(map(_together, lines)):
             return ""
         loop = add_metadata(blocks[0].module, f"distinct !{{!self, {_TRIPS}}}")
         return f", !llvm.loop {loop}"
@@ -156,14 +158,14 @@ class TeamTarget(CudaTarget):
     """CUDA's part of lowering for teams, without assumptions about a launch: these need registers, which
     decide how many teams share a multiprocessor."""
 
-    crowded = True
+    crowded, shortest = True, 40
 
 
-class CrowdedTarget(CudaTarget):
-    """CUDA's part of lowering for kernels that request several teams per multiprocessor: loops are not
-    unrolled."""
+class CrowdedTarget(TeamTarget):
+    """CUDA's part of lowering for kernels that request several teams per multiprocessor: no loop is
+    unrolled on purpose."""
 
-    crowded, unrolled = True, staticmethod(lambda blocks: "")
+    shortest = _SHORT_LOOP
 
 
 class BoxTarget(CudaTarget):
