@@ -43,8 +43,7 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver reports no name of this GPU, so that it has no record;"
-            " put nvidia-smi on the path"
+            "--space: the driver reports no name of this GPU, so it has no record; put nvidia-smi on the path"
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
     return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
@@ -77,7 +76,7 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA or document["schema_version"] != SCHEMA_VERSION:
-            raise InputError(f"'{path}' has another layout than this version expects. Restore it by git.")
+            raise InputError(f"'{path}' has another layout than expected. Restore it by git.")
         own = document["machine"]["kind"]
         for row in document["headlines"]:
             _check(row)
@@ -86,14 +85,14 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
                 _text(claim, name)
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
-    except (KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"'{path}' is damaged ({one_line(error)}). Restore it by git, or move it away to begin another."
+            f"'{path}' is damaged ({one_line(error)}). Restore it by git, or move it away."
         ) from error
     if machine is not None and own != machine:
         raise InputError(
-            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name the folder of"
-            " records by --records, or move the file away."
+            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name the folder"
+            " by --records, or move the file."
         )
     return document
 
@@ -104,7 +103,8 @@ def _check(row):
     numbers = {f"{name}, {part}": row[name][part] for name in FIGURES for part in NUMBERS}
     for name, value in [*numbers.items(), ("seconds", row["seconds"])]:
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise ValueError(f"{name}: {value!r} is no positive number")
+            raise ValueError(f"{name}: {value!r} is not positive")
+    low, high = map(float, row["ratio"]["interval"])
     _text(row["identity"], "source")
     dict(row["identity"]["versions"])
 

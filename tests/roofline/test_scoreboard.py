@@ -69,7 +69,6 @@ def noisy(centre, spread, n=ROUNDS, seed=1):
 @pytest.mark.parametrize(
     ("verdict", "record", "sitting"),
     [
-        (scoreboard.HOLDS, on_record(), noisy(10.0, 0.02)),
         (scoreboard.HOLDS, on_record(), noisy(9.4, 0.02)),
         (scoreboard.SLOWER, on_record(), noisy(7.0, 0.02)),
         (scoreboard.UNDECIDED, on_record(), [5.0, 6.0, 7.0, 8.5, 12.0, 13.0, 14.0]),
@@ -363,24 +362,24 @@ def spoil(document, *path_and_value):
     ("damage", "words"),
     [
         (lambda text: text[: len(text) // 2], "is damaged"),
-        (lambda text: "", "is damaged"),
         (lambda text: "[]", "is damaged"),
         (lambda text: "{}", "is damaged"),
-        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", "ten"), "is damaged"),
-        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", -1.0), "is damaged"),
-        (lambda text: spoil(json.loads(text), "headlines", 0, "ratio", "median", float("nan")), "is damaged"),
-        (lambda text: spoil(json.loads(text), "headlines", 0, "commit", None), "is damaged"),
-        (lambda text: spoil(json.loads(text), "headlines", 0, "identity", []), "is damaged"),
-        (lambda text: spoil(json.loads(text), "claims", {"a": 1}), "is damaged"),
-        (lambda text: spoil(json.loads(text), "schema_version", 2), "another layout"),
-        (lambda text: spoil(json.loads(text), "machine", "kind", "NVIDIA H200"), "another kind of machine"),
+        (("headlines", 0, "ratio", "median", "ten"), "is damaged"),
+        (("headlines", 0, "ratio", "interval", None), "is damaged"),
+        (("headlines", 0, "ratio", "median", float("nan")), "is damaged"),
+        (("headlines", 0, "commit", None), "is damaged"),
+        (("headlines", 0, "identity", []), "is damaged"),
+        (("claims", {"a": 1}), "is damaged"),
+        (("schema_version", 2), "another layout"),
+        (("machine", "kind", "NVIDIA H200"), "another kind of machine"),
     ],
 )
 def test_a_wrong_record_is_told_and_left_alone(quiet, capsys, damage, words):
     quiet.mkdir()
     assert scored(quiet, "--record", "--commit", "1234abcd") == 0
     (path,) = quiet.iterdir()
-    path.write_text(damage(path.read_text()))
+    text = path.read_text()
+    path.write_text(damage(text) if callable(damage) else spoil(json.loads(text), *damage))
     before = path.read_bytes()
     capsys.readouterr()
     for options in ((), ("--record", "--commit", "1234abcd")):
