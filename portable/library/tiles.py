@@ -39,7 +39,6 @@ def _cut(team, dtype, m, n):
     if team.warps and dtype == "float32" and not n % (2 * width):
         height, width = 8, 2 * width
     down, right = -(-m // height), -(-n // width)
-    blocks = _divisor(down, 8 if team.registers > 16 else 4), _divisor(right, 3)
     return height * width // team.size * down * right, (
         m,
         n,
@@ -47,7 +46,7 @@ def _cut(team, dtype, m, n):
         right,
         down * height,
         right * width,
-        *blocks,
+        *map(_divisor, (down, right), (8, 3) if team.registers > 16 else (6, 1)),
     )
 
 
@@ -62,7 +61,8 @@ def elements(build, call):
     if not getattr(own, "tile", ()):
         build.fail(call, f"elements takes a team.tile, got {describe(own)}")
     text = (product.place_of_warps if team.warps else product.place_of_lanes).portable_text
-    n, unrolled = own.shape[0], team.warps or own.shape[0] <= _UNROLLED
+    n = own.shape[0]
+    unrolled = team.warps or n <= _UNROLLED
     return build.const(n), lambda e: (e, *build.inline(text, [team, own.tile, e], call)), unrolled
 
 

@@ -1,6 +1,5 @@
 """Step 35, products of a team's tiles: chains of fma in ascending k, the same bits everywhere."""
 
-import functools
 import itertools
 
 import numpy as np
@@ -71,9 +70,9 @@ def same_bits(found, want):
     assert np.array_equal(np.signbit(found[found == 0]), np.signbit(want[want == 0]))
 
 
-def check(space, dtype, shape, *, team=32, odd=False, hows=(0, 1), seed=0):
+def check(space, dtype, shape, *, team=32, odd=False, hows=(0, 1)):
     m, n, k = shape
-    rng = np.random.default_rng([seed, *shape])
+    rng = np.random.default_rng([0, *shape])
     a, b, c = (numbers(rng, s, dtype, odd) for s in ((m, k), (k, n), (m, n)))
     want, policy = wanted(a, b, c), pk.TeamPolicy(1, team)
     for how in hows:
@@ -118,9 +117,8 @@ def test_tensor_cores_are_asked_for_their_order(space):
 
 @pytest.mark.parametrize(("capability", "steps"), [((9, 0), True), ((8, 0), False)])
 def test_float64_goes_to_tensor_cores_of_devices_that_have_them(capability, steps):
-    view = functools.partial(lambda dtype: ("view", dtype, 2, True, False))
     for dtype in ("float64", "float32"):
-        specs = *[("static", n) for n in (16, 8, 0)], *[view(dtype)] * 3
+        specs = *[("static", n) for n in (16, 8, 0)], *[("view", dtype, 2, True, False)] * 3
         ptx = lower_to_ptx(of_views, "team", specs, (), 32, capability)
         assert ("mma.sync" in ptx) == (steps and dtype == "float64")
         assert dtype == "float64" or ".f64" not in ptx

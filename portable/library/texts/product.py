@@ -85,9 +85,9 @@ def lanes(team, own, a, b):
     """Multiply by blocks of rows and packs, which are kept in registers."""
     tile = own.tile
     rows, packs = tile.rows_at_once, tile.packs_at_once
-    total, across = local((rows, packs), own.dtype), tile.right // packs
-    for block in range(tile.down // rows * across):
-        i, j = block // across * rows, block % across * packs
+    total, many = local((rows, packs), own.dtype), tile.down // rows
+    for block in range(tile.right // packs * many):
+        i, j = block % many * rows, block // many * packs
         for r in range(static(rows)):
             for p in range(static(packs)):
                 total[r, p] = own[(i + r) * tile.right + j + p]
