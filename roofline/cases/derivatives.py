@@ -47,18 +47,18 @@ def duels(space, n, quick):
     order = "any" if space.startswith("cuda") else "fixed"
     new, y = np.empty_like(u), np.empty_like(v)
     return [
-        _duel(space, "energy", f"{bodies:,} bodies", each, energy, (x,), {}, order),
-        _duel(space, "stencil", f"{side:,} x {side:,}", inside, stencil, (u, new), {"new": by_new}, order),
-        _duel(space, "matvec", f"{side:,} x {side:,}", rows, matvec, (a, v, y), {"y": by_y}, order),
+        _duel(space, f"{bodies:,} bodies", each, energy, (x,), {}, order),
+        _duel(space, f"{side:,} x {side:,}", inside, stencil, (u, new), {"new": by_new}, order),
+        _duel(space, f"{side:,} x {side:,}", rows, matvec, (a, v, y), {"y": by_y}, order),
     ]
 
 
-def _duel(space, name, size, policy, kernel, args, of, order):
+def _duel(space, size, policy, kernel, args, of, order):
     read = args[: len(args) - len(of)]
     there = [pk.copy_of(v, space=space) for v in args]
     on_space = {path: pk.copy_of(v, space=space) for path, v in of.items()}
-    wrt = dict(zip(kernel.params[len(kernel.params) - len(args) :], read))
-    wrt = {path: pk.zeros(v.shape, space=space) for path, v in wrt.items()}
+    paths = kernel.params[-len(args) :]
+    wrt = {path: pk.zeros(v.shape, space=space) for path, v in zip(paths, read)}
 
     def call():
         for v in wrt.values():
@@ -69,5 +69,5 @@ def _duel(space, name, size, policy, kernel, args, of, order):
         return math.fsum(digest(v.to_numpy()) for v in call())
 
     about = {"result": result, "tools": ("jax", "warp"), "tolerance": 1e-9}
-    title = f"adjoint of {name}, {size}, float64"
-    return common.duel(title, space, call, "derivatives", name, *read, *of.values(), **about)
+    title = f"adjoint of {kernel.name}, {size}, float64"
+    return common.duel(title, space, call, "derivatives", kernel.name, *read, *of.values(), **about)

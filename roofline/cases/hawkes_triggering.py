@@ -53,13 +53,7 @@ def _likelihoods(space, n, precision):
     marks = random.exponential(0.43, n)
     kind = hawkes.compose("omori", marks=True, within_h=10.0 * SPAN_H)
     made = hawkes.Likelihood(
-        locations,
-        times,
-        marks=marks,
-        method="all_pairs",
-        keep_background=False,
-        dtype=precision,
-        space=space,
+        locations, times, marks=marks, method="all_pairs", keep_background=False, dtype=precision, space=space
     )
 
     def calls(params):
@@ -77,19 +71,11 @@ def _in_time(space, quick):
     def call():
         return made.log_likelihood(**TEMPORAL)
 
-    ours, rivals, absent = Contender(f"portable, {space}", call, result=call), [], []
-    if importlib.util.find_spec("numba") and not space.startswith(("cuda", "checked")):
-        rivals.append(_by_hand(times))
-    else:
-        absent.append(("numba, one event after the other", "for a CPU, where numba is installed"))
-    return Duel(
-        f"Hawkes in time alone, {n:,} events, log-likelihood",
-        ours,
-        rivals,
-        absent,
-        tolerance=1e-10,
-        bytes=8.0 * n,
-    )
+    able = importlib.util.find_spec("numba") and not space.startswith(("cuda", "checked"))
+    rivals = [_by_hand(times)] if able else []
+    absent = [] if able else [("numba, one event after the other", "for a CPU, where numba is installed")]
+    title, ours = f"Hawkes in time alone, {n:,} events, log-likelihood", common.ours(space, call, call)
+    return Duel(title, ours, rivals, absent, tolerance=1e-10, bytes=8.0 * n)
 
 
 def _by_hand(times):

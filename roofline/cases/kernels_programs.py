@@ -8,7 +8,7 @@ from portable.roofline.cases.kernels_rows import row
 BODIES = 128  # bodies of a tile
 # the lattice of nine velocities, and its weights
 EX, EY = (0, 1, 0, -1, 0, 1, -1, -1, 1), (0, 0, 1, 0, -1, 1, 1, -1, -1)
-WEIGHTS = (4 / 9, 1 / 9, 1 / 9, 1 / 9, 1 / 9, 1 / 36, 1 / 36, 1 / 36, 1 / 36)
+WEIGHTS = (4 / 9, *[1 / 9] * 4, *[1 / 36] * 4)
 
 
 @row("a0//32*(a1//32)", "t,t !t,t", "team 256")

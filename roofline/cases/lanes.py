@@ -15,15 +15,10 @@ from portable.roofline import microkernels, peers
 from portable.roofline.cases import common, layer, mixture
 from portable.roofline.contract import Duel
 from portable.roofline.counting import count
+from portable.roofline.truth import pairs
 from portable.roofline.units import scaled
 
 COUNTED = 256  # points on which the density's operations are counted: it has no data-dependent branch
-
-
-@pk.kernel
-def gather(i, order, x, out):
-    """Read one element at any place; the time is that of memory, in packs or not."""
-    out[i] = x[order[i]]
 
 
 @pk.kernel
@@ -56,7 +51,7 @@ def duels(space, n, quick):
             (layer.LIMIT, cx, cy),
             np.int32,
         ),
-        _duel(space, "gather", n, gather, (order, x)),
+        _duel(space, "gather", n, pairs.gather, (order, x)),
         _duel(space, "axpy", n, layer.axpy, (0.0, x)),
         _word(space, n, of_two, math.atan2, random.normal(size=n), random.normal(size=n)),
         _word(space, n, of_one, math.sinh, random.normal(size=n)),
@@ -75,12 +70,13 @@ def _duel(space, title, n, kernel, inputs, dtype=np.float64):
         call = common.launch_over(space, n, text, *inputs, out)
         return call, common.written(call, out)
 
-    about, one = {"absent": [], "peers": []}, "one lane at a time"
+    one, peers, absent = "one lane at a time", [], []
     if space.startswith("cuda"):
-        about["absent"] = [(one, "a GPU's threads are its lanes")]
+        absent.append((one, "a GPU's threads are its lanes"))
     else:
-        about["peers"] = [replace(common.ours(space, *side(pk.kernel(kernel.fn, packed=False))), label=one)]
-    return Duel(f"{title}, {n:,} indices", common.ours(space, *side(kernel)), tolerance=layer.CHAOS, **about)
+        peers.append(replace(common.ours(space, *side(pk.kernel(kernel.fn, packed=False))), label=one))
+    ours = common.ours(space, *side(kernel))
+    return Duel(f"{title}, {n:,} indices", ours, peers, absent, tolerance=layer.CHAOS)
 
 
 def _word(space, n, kernel, function, *inputs):

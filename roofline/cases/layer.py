@@ -6,10 +6,12 @@ once, an updated element twice. Arrays are compared by their digests.
 
 import functools
 import math
+import re
 
 import numpy as np
 
 import portable as pk
+from portable.roofline import revision
 from portable.roofline.cases import common
 from portable.roofline.microkernels import element
 from portable.roofline.units import scaled
@@ -56,8 +58,7 @@ def matmul(team, a, b, c):
     a_tile, b_tile = team.scratch((T, T), a.dtype), team.scratch((T, T), b.dtype)
     own = T * T // team.size  # elements of each member
     sums = pk.local(own, c.dtype)
-    for s in range(own):
-        sums[s] = 0.0
+    sums[:] = 0.0
     n_across = c.shape[1] // T
     row0, column0 = team.league_rank // n_across * T, team.league_rank % n_across * T
     for k0 in range(0, a.shape[1], T):
@@ -131,6 +132,8 @@ def duels(space, n, quick):
         _reduced("dot", f"dot product of {n:,} float64", space, product, x, y),
         _matvec(space, x, y),
         _matmul(space, x, y),
+        _dense(space, x, "float64", TOLERANCE),
+        _dense(space, x, "float32", 1e-5),
         _stencil(space, x),
         _argmin(space, x),
         _histogram(space, levels),
@@ -142,11 +145,11 @@ def duels(space, n, quick):
     ]
 
 
-def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE):
+def _duel(name, title, n_bytes, space, call, result, inputs, tolerance=TOLERANCE, **about):
     """Return the duel of a function with the peers of that name, which are given the same host arrays."""
-    about = {"result": result, "tolerance": tolerance, "bytes": n_bytes}
+    about |= {"result": result, "tolerance": tolerance, "bytes": n_bytes}
     if not space.startswith("cuda"):
-        about["tools"] = "numba", "warp"
+        about.setdefault("tools", ("numba", "warp"))
     title += f", {scaled(n_bytes, 'B')} to move"
     return common.duel(title, space, call, "layer", name, *inputs, **about)
 
@@ -157,11 +160,11 @@ def _array_for_kernels(array, space):
     return pk.copy_of(array, space) if space.startswith("cuda") else pk.asview(array, space=space)
 
 
-def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE):
+def _written(name, title, n_bytes, space, policy, kernel, inputs, out, tolerance=TOLERANCE, **about):
     """Return the duel of a parallel_for that writes `out`."""
     views = [_array_for_kernels(a, space) if isinstance(a, np.ndarray) else a for a in inputs]
     call = functools.partial(pk.parallel_for, policy, kernel, *views, out)
-    return _duel(name, title, n_bytes, space, call, common.written(call, out), inputs, tolerance)
+    return _duel(name, title, n_bytes, space, call, common.written(call, out), inputs, tolerance, **about)
 
 
 def _reduced(name, title, space, kernel, *inputs, tolerance=TOLERANCE, which=None, **reducer):
@@ -178,37 +181,57 @@ def _range(space, n):
 
 def _axpy(space, x, y):
     out = pk.copy_of(y, space)
-    call, title = (
-        common.launch_over(space, len(x), axpy, A, _array_for_kernels(x, space), out),
-        f"axpy of {len(x):,} float64",
-    )
-    return _duel("axpy", title, 3 * x.nbytes, space, call, common.written(call, out, y), (A, x, y))
+    call = common.launch_over(space, len(x), axpy, A, _array_for_kernels(x, space), out)
+    given = space, call, common.written(call, out, y), (A, x, y)
+    return _duel("axpy", f"axpy of {len(x):,} float64", 3 * x.nbytes, *given)
 
 
 def _matvec(space, x, y):
     edge = math.isqrt(len(x))
-    a, x, out = x[: edge * edge].reshape(edge, edge), y[:edge], pk.empty((edge,), np.float64, space)
+    a, x, out = x[: edge * edge].reshape(edge, edge), y[:edge], pk.empty((edge,), space=space)
     title = f"matrix times vector, {edge:,} x {edge:,} float64, one team per row"
-    policy, n_bytes = pk.TeamPolicy(edge, space=space), a.nbytes + 2 * x.nbytes
-    return _written("matvec", title, n_bytes, space, policy, matvec, (a, x), out)
+    policy = pk.TeamPolicy(edge, space=space)
+    return _written("matvec", title, a.nbytes + 2 * x.nbytes, space, policy, matvec, (a, x), out)
 
 
 def _matmul(space, x, y):
     edge = max(1, round((16 * len(x)) ** (1 / 3) / T)) * T
-    squares, out = [np.resize(v, (edge, edge)) for v in (x, y)], pk.empty((edge, edge), np.float64, space)
-    policy, n_bytes = pk.TeamPolicy((edge // T) ** 2, space=space), 3 * squares[0].nbytes
+    squares, out = [np.resize(v, (edge, edge)) for v in (x, y)], pk.empty((edge, edge), space=space)
+    policy = pk.TeamPolicy((edge // T) ** 2, space=space)
     title = (
         f"matrix product, {edge:,} cubed, float64, tiles of {T} in scratch, {scaled(2 * edge**3)} operations"
     )
-    return _written("matmul", title, n_bytes, space, policy, matmul, squares, out)
+    return _written("matmul", title, 3 * out.nbytes, space, policy, matmul, squares, out)
+
+
+def _overlapped():
+    """Return the kernel of that name in docs/products.md."""
+    page, names = revision.HERE / "docs/products.md", {"pk": pk}
+    before, code, _ = re.split(r"```python\n(?=@pk.function\ndef load)|\n\na, b, c = .*96", page.read_text())
+    exec(compile("\n" * before.count("\n") + "\n" + code, page, "exec"), names)
+    return names["overlapped"]
+
+
+def _dense(space, x, dtype, tolerance):
+    """Return the duel of the product of docs/products.md with the machine's BLAS."""
+    few = 16, 16, 16, 8
+    edge, *tile = common.size(space, len(x) < 1_000_000, few, few, (4096, 64, 128, 16), (2304, 192, 256, 64))
+    a, b = np.resize(x, (2, edge, edge)).astype(dtype)
+    inputs, out = (*map(pk.static, tile), a, b), pk.empty(a.shape, dtype, space)
+    policy = pk.TeamPolicy(edge // tile[0] * (edge // tile[1]), 128, space=space)
+    about = {"tools": ["cublas" if "cuda" in space else "blas"], "flops": 2 * edge**3}
+    given = 3 * out.nbytes, space, policy, _overlapped(), inputs, out, tolerance
+    return _written("dense", f"dense product, {edge:,} cubed, {dtype}", *given, **about)
 
 
 def _stencil(space, x):
     edge = max(3, int(len(x) ** (1 / 3)))
-    u, out = np.resize(x, (edge, edge, edge)), pk.zeros((edge,) * 3, np.float64, space)
+    u = np.resize(x, (edge, edge, edge))
+    out = pk.zeros(u.shape, space=space)
     policy = pk.MDRangePolicy((1, 1, 1), (edge - 1,) * 3, space=space)
-    title = f"7-point stencil, {edge:,} cubed, float64"
-    return _written("stencil", title, 2 * u.nbytes, space, policy, stencil, [u], out)
+    return _written(
+        "stencil", f"7-point stencil, {edge:,} cubed, float64", 2 * u.nbytes, space, policy, stencil, [u], out
+    )
 
 
 def _argmin(space, x):
@@ -244,9 +267,8 @@ def _scan(space, x):
 
 
 def _conditional(space, x):
-    title, out = f"exp under a condition, {len(x):,} float64", pk.empty(x.shape, np.float64, space)
-    policy = _range(space, len(x))
-    return _written("conditional", title, 2 * x.nbytes, space, policy, exp_of_large, [x], out)
+    title, out = f"exp under a condition, {len(x):,} float64", pk.empty(x.shape, space=space)
+    return _written("conditional", title, 2 * x.nbytes, space, _range(space, len(x)), exp_of_large, [x], out)
 
 
 def _mandelbrot(space, n):
@@ -256,5 +278,6 @@ def _mandelbrot(space, n):
     cx, cy = common.complex_plane(edge)
     steps, policy = pk.empty((cx.size,), np.int32, space), _range(space, cx.size)
     title = f"Mandelbrot set, {edge:,} x {edge:,} points, at most {LIMIT} steps"
-    inputs = LIMIT, cx, cy
-    return _written("mandelbrot", title, 20 * cx.size, space, policy, mandelbrot, inputs, steps, CHAOS)
+    return _written(
+        "mandelbrot", title, 20 * cx.size, space, policy, mandelbrot, (LIMIT, cx, cy), steps, CHAOS
+    )

@@ -21,10 +21,7 @@ from portable.models.mixture.fitting import agreement
 from portable.roofline.cases import common
 
 SETS = range(60, 90)  # the method was tuned on sets below 60
-DIMENSIONS = np.repeat(
-    [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20],
-    [3, 3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 2],
-).tolist()
+DIMENSIONS = sorted([*range(2, 7)] * 3 + [*range(7, 11), 20] * 2 + [11, 12, 14, 16, 18])
 SEPARATIONS = (4.0, 5.0, 6.0, 8.0)
 SMALLEST = 0.01  # share of a cluster
 OURS = "portable"

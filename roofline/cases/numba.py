@@ -26,23 +26,18 @@ BUSY = "while True: sum(range(1000))"  # the work of another process
 pk.numba.register()  # also for a clone that is not installed
 
 
-@njit
-def exponentials(x, out):
-    """Compute out = sum of exp(-k x), k = 1, ..., 8, with our exp."""
-    for i in range(x.size):
-        total = 0.0
-        for k in range(1, TERMS + 1):
-            total += pk.exp(-x[i] * k)
-        out[i] = total
+def exponentials(exp):
+    """Return a function that computes out = sum of exp(-k x), k = 1, ..., 8."""
 
+    @njit
+    def sums(x, out):
+        for i in range(x.size):
+            total = 0.0
+            for k in range(1, TERMS + 1):
+                total += exp(-x[i] * k)
+            out[i] = total
 
-@njit
-def plain_exponentials(x, out):
-    for i in range(x.size):
-        total = 0.0
-        for k in range(1, TERMS + 1):
-            total += math.exp(-x[i] * k)
-        out[i] = total
+    return sums
 
 
 @njit
@@ -51,28 +46,21 @@ def launches(times, x, y):
         pk.parallel_for(x.size, axpy, 0.5, x, y)
 
 
-@njit
-def _loop(x, y):
-    for i in range(x.size):
-        y[i] += 0.5 * x[i]
-
-
 @njit(parallel=True)
 def prange_axpy(x, y):
     for i in prange(x.size):
         y[i] += 0.5 * x[i]
 
 
-@njit
-def loops(times, x, y):
-    for _ in range(times):
-        _loop(x, y)
+def repeated(loop):
+    """Return a function that calls a loop several times."""
 
+    @njit
+    def calls(times, x, y):
+        for _ in range(times):
+            loop(x, y)
 
-@njit
-def pranges(times, x, y):
-    for _ in range(times):
-        prange_axpy(x, y)
+    return calls
 
 
 @pk.kernel
@@ -114,7 +102,7 @@ def duels(space, n, quick):
     found = [
         _duel(
             f"eight exponentials an index, {of_few} inside njit, one thread",
-            {"pk.exp": partial(exponentials, few), "math.exp": partial(plain_exponentials, few)},
+            {"pk.exp": partial(exponentials(pk.exp), few), "math.exp": partial(exponentials(math.exp), few)},
             np.zeros(few.size),
         ),
         _duel(
@@ -124,8 +112,8 @@ def duels(space, n, quick):
                 label: partial(function, LAUNCHES, np.zeros(TEN))
                 for label, function in (
                     ("parallel_for", launches),
-                    ("a loop in a function", loops),
-                    ("prange", pranges),
+                    ("a loop", repeated(njit(prange_axpy.py_func))),
+                    ("prange", repeated(prange_axpy)),
                 )
             },
             np.zeros(TEN),

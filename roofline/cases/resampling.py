@@ -19,7 +19,7 @@ from portable.models.resampling.weights import Tables
 from portable.roofline.cases import common, filters
 from portable.roofline.contract import Contender, Duel
 
-SCHEMES = ("systematic", "stratified", "multinomial", "residual", "ssp")
+SCHEMES = "systematic stratified multinomial residual ssp".split()
 ON_DEVICE = (("systematic", ()), ("metropolis", (16,)))
 STEPS = 16  # of Metropolis
 SEED = 7

@@ -13,7 +13,7 @@ from portable.models import edm, hawkes, resampling
 from portable.roofline.cases import common, methods
 from portable.roofline.cases.hawkes import PARAMS, simulated
 
-SCHEMES = ("stratified", "residual", "ssp", "killing", "megopolis")
+SCHEMES = "stratified residual ssp killing megopolis".split()
 FREE = 10_000  # the most events for chains whose every step sums over all pairs
 # chains of a sampler and their steps, draws that are evaluated, steps of a filter
 CHAINS, SAMPLED, DRAWS, TIMES = 4, 50, 20, 16
@@ -120,10 +120,8 @@ def _resampling(space, n):
     weights = pk.copy_of(np.random.default_rng(0).random(n), space)
     ancestors = resampling.systematic(weights, seed=1, space=space)
     values, partial = np.zeros(TIMES), functools.partial
-    whole, in_place = (
-        resampling.ParticleFilter(begin, walk, observation_log_density, in_place=way, space=space)
-        for way in (False, True)
-    )
+    model = functools.partial(resampling.ParticleFilter, begin, walk, observation_log_density, space=space)
+    whole, in_place = model(in_place=False), model(in_place=True)
 
     def smooth():
         whole.run(values, n, seed=1, keep=True).trajectories(n, seed=2)

@@ -226,10 +226,8 @@ def _gpus(n, small):
     found = []
     for make in makers:
         (two, value), (one, other) = make(["cuda:0", "cuda:1"]), make("cuda:0")
-        ours, peer = (
-            Contender("two GPUs", two.call, result=value),
-            Contender("one GPU", one.call, result=other),
-        )
+        peer = Contender("one GPU", one.call, result=other)
+        ours = Contender("two GPUs", two.call, result=value)
         found.append(Duel(two.title, ours, [peer], tolerance=1e-12))
     return found
 
@@ -383,7 +381,7 @@ def _request_seconds(costs, rows):
 
 def _measured(costs, alone, found, cores):
     columns = "method<|shards|workers|measured ms|model ms|measured / model|beyond work ms"
-    caption, rows = "beyond work: what was measured, less the time that the slowest worker worked", []
+    caption, rows = "beyond work: measured, less the slowest worker's time", []
     for step, seconds in alone:
         rows.append((step.title, str(step.n_shards), "no dask", f"{1e3 * seconds:.1f}"))
         for other, n_workers, took, rest in found:
@@ -396,7 +394,7 @@ def _measured(costs, alone, found, cores):
 
 def _predicted(costs, alone):
     title = f"predicted: places each {FASTER} times a core here, asked as processes of one machine are"
-    caption = f"'{HALF:.0%} at': places from which on they do less than that of what as many could"
+    caption = f"'{HALF:.0%} at': places beyond which their throughput is below that share"
     columns, rows = f"method<|data|1 place ms|10|100|1,000|at 1,000 most is|{HALF:.0%} at", []
     for step, seconds in alone:
         for factor, name in ((1, step.title), (100, "")):

@@ -8,12 +8,13 @@ import warp as wp
 from portable.roofline.contract import Contender
 from portable.roofline.digest import digest
 
-wp.config.quiet = True
-wp.init()
+from .layer_warp import Vector
+
+Matrix = wp.array2d(dtype=wp.float64)
 
 
 @wp.kernel
-def energy(x: wp.array2d(dtype=wp.float64), total: wp.array(dtype=wp.float64)):
+def energy(x: Matrix, total: Vector):
     i = wp.tid()
     own = wp.float64(0.0)
     for j in range(x.shape[0]):
@@ -23,7 +24,7 @@ def energy(x: wp.array2d(dtype=wp.float64), total: wp.array(dtype=wp.float64)):
 
 
 @wp.kernel
-def stencil(u: wp.array2d(dtype=wp.float64), out: wp.array2d(dtype=wp.float64)):
+def stencil(u: Matrix, out: Matrix):
     k, m = wp.tid()
     i, j = k + 1, m + 1
     around = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]
@@ -31,7 +32,7 @@ def stencil(u: wp.array2d(dtype=wp.float64), out: wp.array2d(dtype=wp.float64)):
 
 
 @wp.kernel
-def matvec(a: wp.array2d(dtype=wp.float64), x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+def matvec(a: Matrix, x: Vector, y: Vector):
     i = wp.tid()
     total = wp.float64(0.0)
     for j in range(x.shape[0]):
@@ -44,7 +45,7 @@ def contenders(name, *arrays, threads=None):
     device = "cpu" if threads else "cuda"
     read, by = (arrays, np.ones(1)) if name == "energy" else (arrays[:-1], arrays[-1])
     shape = arrays[0].shape
-    dim = {"energy": shape[0], "stencil": tuple(n - 2 for n in shape), "matvec": shape[0]}[name]
+    dim = tuple(n - 2 for n in shape) if name == "stencil" else shape[0]
     read, by = [_array(v, device) for v in read], _array(by, device)
     out = _array(np.zeros(by.shape), device)
 

@@ -54,9 +54,8 @@ def contenders(times, types, params, device, threads=None):
         torch.set_num_threads(threads)
     n_rates, n_types, _ = params.branching.shape
     t, m = (torch.as_tensor(v, device=device) for v in (times - times[0], types))
-    rates, mu, branching = (
-        torch.as_tensor(v, device=device) for v in (params.rates, params.mu, params.branching)
-    )
+    given = params.rates, params.mu, params.branching
+    rates, mu, branching = (torch.as_tensor(v, device=device) for v in given)
     heights = (branching * rates[:, None, None]).permute(1, 0, 2).contiguous()
     rows = max((2**24 if device == "cuda" else 2**20) // (n_rates * n_types), 64)
     span, sync = float(times[-1] - times[0]), torch.cuda.synchronize if device == "cuda" else None

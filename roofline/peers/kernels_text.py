@@ -216,10 +216,8 @@ def cuda(task):
         threads = own[1]
     else:
         block = BLOCKS[len(task.bounds)]
-        threads, names = (
-            block[0] * block[1],
-            list(zip("xyz", reversed(list(enumerate(task.indices))), strict=False)),
-        )
+        threads = block[0] * block[1]
+        names = list(zip("xyz", reversed(list(enumerate(task.indices))), strict=False))
         places = "".join(
             f"idx {n} = begin{k} + blockIdx.{d} * blockDim.{d} + threadIdx.{d};\n" for d, (k, n) in names
         )

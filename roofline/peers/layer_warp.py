@@ -10,16 +10,17 @@ from portable.roofline.digest import digest
 
 wp.config.quiet = True
 wp.init()
+Vector = wp.array(dtype=wp.float64)
 
 
 @wp.kernel
-def axpy(a: wp.float64, x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64)):
+def axpy(a: wp.float64, x: Vector, y: Vector):
     i = wp.tid()
     y[i] += a * x[i]
 
 
 @wp.kernel
-def dot(x: wp.array(dtype=wp.float64), y: wp.array(dtype=wp.float64), total: wp.array(dtype=wp.float64)):
+def dot(x: Vector, y: Vector, total: Vector):
     i = wp.tid()
     wp.atomic_add(total, 0, x[i] * y[i])
 
@@ -35,7 +36,7 @@ def stencil(u: wp.array3d(dtype=wp.float64), out: wp.array3d(dtype=wp.float64)):
 
 
 @wp.kernel
-def conditional(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
+def conditional(x: Vector, out: Vector):
     i = wp.tid()
     if x[i] > wp.float64(0.5):
         out[i] = wp.exp(-x[i])
@@ -44,12 +45,7 @@ def conditional(x: wp.array(dtype=wp.float64), out: wp.array(dtype=wp.float64)):
 
 
 @wp.kernel
-def mandelbrot(
-    limit: wp.int32,
-    cx: wp.array(dtype=wp.float64),
-    cy: wp.array(dtype=wp.float64),
-    steps: wp.array(dtype=wp.int32),
-):
+def mandelbrot(limit: wp.int32, cx: Vector, cy: Vector, steps: wp.array(dtype=wp.int32)):
     i = wp.tid()
     x, y = wp.float64(0.0), wp.float64(0.0)
     n = wp.int32(0)

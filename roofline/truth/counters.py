@@ -145,9 +145,8 @@ def parse(text):
 def table(found):
     """Return the table for the terminal."""
     caption = (
-        "executed: counted by the GPU's own code, those inside special functions among them; the GPU's: by"
-        " ncu, for which a sign that no operand takes up is an addition, and a division or a root several"
-        " operations"
+        "executed: counted by the GPU's own code, special functions included; the GPU's: by ncu, for which"
+        " some signs are additions, and a division or a root several operations"
     )
     rows = []
     for row in found:

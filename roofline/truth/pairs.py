@@ -9,6 +9,7 @@ import numpy as np
 
 import portable as pk
 from portable.errors import InputError
+from portable.roofline.cases import layer
 
 TRIPS = 400  # of the longest loop
 APART = ("overfetch", "scattered")
@@ -219,21 +220,12 @@ def one_by_one(space, n, function, random):
     return found
 
 
-@pk.kernel
-def escape(i, limit, cx, cy, steps):
-    x, y, n = 0.0, 0.0, 0
-    while n < limit and x * x + y * y <= 4.0:
-        x, y = x * x - y * y + cx[i], 2.0 * x * y + cy[i]
-        n += 1
-    steps[i] = n
-
-
 @planted("divergence")
 def mandelbrot_points_in_no_order(space, random, scale):
     """Plant points in random order, against the same points sorted by their steps."""
     n = draw(random, 40_000, scale)
     points = random.uniform(-2.0, 0.6, n), random.uniform(-1.2, 1.2, n)
-    return in_order(space, n, escape, [TRIPS], points, out="int64")
+    return in_order(space, n, layer.mandelbrot, [TRIPS], points, out="int32")
 
 
 @pk.kernel
@@ -402,16 +394,11 @@ def one_chain_of_operations(space, random, scale):
     return by_chains(space, n, towards_one, 70, random.random(n), (1, 12))
 
 
-@pk.kernel
-def bins(i, level, counts):
-    pk.atomic_add(counts, level[i], 1)
-
-
 @planted("together")
 def all_to_one_bin(space, random, scale):
     """Plant atomic additions to one bin, against a bin for each: with a few bins, their lines would move
     between cores."""
-    return in_one_place(space, random, draw(random, 2_000_000, scale), bins)
+    return in_one_place(space, random, draw(random, 2_000_000, scale), layer.count)
 
 
 def _poly(i, x, out):

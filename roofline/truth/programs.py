@@ -11,6 +11,7 @@ import json
 import numpy as np
 
 import portable as pk
+from portable.roofline.truth.machine import step
 from portable.roofline.truth.pairs import beside_the_host, in_a_graph, launches, on_device, planted, settled
 
 
@@ -89,21 +90,16 @@ def a_launch_for_each_row(space, random, scale):
     return one_by_one, launch(table.reshape(-1))
 
 
-@pk.kernel
-def halved(i, x):
-    x[i] = 0.5 * x[i] + 0.25
-
-
 @planted("calls")
 def steps_of_a_recursion(space, random, scale):
     """Plant a launch for each step, against a graph of them."""
     return in_a_graph(
-        space, int(random.integers(500, 900)), halved, int(random.integers(300, 500)) if scale else 3
+        space, int(random.integers(500, 900)), step, int(random.integers(300, 500)) if scale else 3
     )
 
 
 @planted("calls")
 def updates_of_a_small_grid(space, random, scale):
     return in_a_graph(
-        space, int(random.integers(1500, 2500)), halved, int(random.integers(80, 120)) if scale else 3
+        space, int(random.integers(1500, 2500)), step, int(random.integers(80, 120)) if scale else 3
     )
