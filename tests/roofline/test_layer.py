@@ -78,14 +78,13 @@ def test_ours_agrees_with_numpy(space, monkeypatch):
 @pytest.mark.parametrize("where", [name for name in SPACES if name != "checked"])
 @pytest.mark.parametrize("word", EXPECTED)
 def test_peers_agree_with_numpy(word, where, monkeypatch):
-    on_gpu = where.startswith("cuda")
-    pytest.importorskip("cupy" if on_gpu else "numba")
+    pytest.importorskip("cupy" if "cuda" in where else "numba")
     gather = peers.gather
     asked = [given for given in handed_over(monkeypatch, where, N) if given[0] == word]
     assert asked
     for _, inputs, duel in asked:
-        blas = ["cublas" if on_gpu else "blas"]
-        found, absent = gather("layer", where, word, *inputs, tools=blas if word == "dense" else None)
+        tools = ["cublas" if "cuda" in where else "blas"] if word == "dense" else None
+        found, absent = gather("layer", where, word, *inputs, tools=tools)
         assert found and not absent
         expected = pytest.approx(EXPECTED[word](*inputs), rel=duel.tolerance or 1e-15)
         for peer in found:
