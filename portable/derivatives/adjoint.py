@@ -35,7 +35,7 @@ from .forward import Walk
 from .host import written
 from .regions import marks, undo
 from .reverse import Needed
-from .target import LANES, Target
+from .target import accesses, LANES, Target
 
 _INDEX = "number", "int", t.UNIFORM, 0, False
 LEAST_COPIES, MOST_BYTES = 64, 1 << 31  # of arrays to which any index may add
@@ -83,7 +83,7 @@ class Adjoint(NamedTuple):
     of: tuple
     numbers: tuple  # of which the adjoints are returned
     keys: tuple  # (label, known indices) of elements that are written
-    how: Any  # "copies", "atomics", or the constant offsets of the index that reads the element
+    how: Any  # "copies", "atomics", or the offsets of the index that reads the element, and if they are first
     seeded: bool
 
     def text(self, text):
@@ -111,7 +111,8 @@ class Adjoint(NamedTuple):
         target.numbers = [nodes[path] for path in self.numbers]
         target.slot = next(more, None)
         target.atomic = self.how == "atomics"
-        target.offset = self.how if isinstance(self.how, tuple) else None
+        if isinstance(self.how, tuple):
+            target.offset, target.first = self.how
         return _put(build, target, found.tree, given, self.seeded)
 
     def run(self, function, args):
@@ -209,10 +210,8 @@ class Plan(NamedTuple):
 def _plan(kernel, n, specs, wanted):
     key = "adjoint", n, specs, wanted
     if key not in kernel.compiled:
-        (wrt, numbers, of, seeded), signature = wanted, Signature(specs)
-        described = [_INDEX] * n + signature.described()
-        text, name = kernel.portable_text, kernel.name
-        found = template(text, described, signature.float_dtype, name, (*wrt, *numbers), of)
+        wrt, numbers, of, seeded = wanted
+        found = _template_of(kernel, n, specs, (*wrt, *numbers), of)
         target = looked_at(found, n, seeded)
         places = {path: offsets(target, found.nodes[path]) for path in wrt}
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
@@ -220,6 +219,25 @@ def _plan(kernel, n, specs, wanted):
         arrays = [(v.label, accesses["store", v] + accesses["atomic", v] > 0) for v in views]
         kernel.compiled[key] = Plan(target.all_keys(), places, arrays)
     return kernel.compiled[key]
+
+
+def _template_of(kernel, n, specs, wrt=(), of=()):
+    signature = Signature(specs)
+    described = [_INDEX] * n + signature.described()
+    return template(kernel.portable_text, described, signature.float_dtype, kernel.name, wrt, of)
+
+
+def refuse_changes(policy, kernel, args, reducer):
+    """Refuse a kernel that gives other results when an index runs a second time."""
+    *_, kind, specs, _, _ = describe_launch(policy, kernel, args, (Sum,))
+    key = "changes", kind, specs
+    if key not in kernel.compiled:
+        found = accesses(_template_of(kernel, n_indices(kind), specs).build)
+        kernel.compiled[key] = any(
+            op == "atomic" or op == "store" and found["load", root] for op, root in found if not root.store
+        )
+    if kernel.compiled[key]:
+        raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
 
 
 def _check_array(kernel, path, value):
@@ -271,9 +289,9 @@ def _add_up(e, copies, out):
 def _refuse_overlaps(kernel, arrays, args, into, of):
     """Refuse arrays that are written, or to which derivatives are added, and lie in memory of another."""
     given = [(*array, v) for array, v in zip(arrays, _leaves(args))]
-    pairs = [*itertools.permutations(given, 2)]
-    read = [*given, *((f"of['{path}']", False, v) for path, v in of.items())]
-    pairs += itertools.product(((f"wrt['{path}']", True, into[path]) for path in into), read)
+    sums = [(f"wrt['{path}']", True, into[path]) for path in into]
+    pairs = [*itertools.permutations([*given, *sums], 2)]
+    pairs += itertools.product(sums, ((f"of['{path}']", False, v) for path, v in of.items()))
     for (name, written_to, v), (other, _, w) in pairs:
         (low, high), (low_2, high_2) = map(_span, (v, w))
         if written_to and v.size and w.size and low < high_2 and low_2 < high:
@@ -340,7 +358,8 @@ class _Launch:
 
     def gathered(self, sums, shifts):
         """Process one element per index, to which the functions of all shifts add in a fixed order."""
-        functions, names = [self.function(sums, shift) for shift in shifts], [f"b{p}" for p in range(self.n)]
+        names = [f"b{p}" for p in range(self.n)]
+        functions = [self.function(sums, (shift, not k)) for k, shift in enumerate(shifts)]
         body = []
         for k, shift in enumerate(shifts):
             items = [f"{name} - ({c})" if c else name for name, c in zip(names, shift)]

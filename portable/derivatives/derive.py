@@ -176,11 +176,6 @@ def adjoint(
     return _selected_results(found, wrt, names)
 
 
-def _refuse_changes(kernel, reducer, found, best):
-    if found and found[0] != best == best:
-        raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
-
-
 def _selected_results(found, asked, names):
     return found[asked] if isinstance(asked, str) else tuple(map(found.get, names))
 
@@ -203,8 +198,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     if reducer is not Sum:
         best, policy = _only(launch, policy, kernel, args, reducer, argument)
         found = reduced(policy, kernel, args, Sum, gradient, hessian, out, label)
-        _refuse_changes(kernel, reducer, found, best)
-        return found
+        return found and (best, *found[1:])
     arrays, paths = _kinds(kernel, args, names, argument)
     numbers = tuple(p for found in paths.values() for p in found)
     if not arrays:
@@ -242,18 +236,19 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
 
 
 def _only(launch, policy, kernel, args, reducer, argument):
-    """Return the value that the reducer selects, and a policy of its index; NaN and an empty policy if there
-    is none.
-    """
+    """Return the value that the reducer selects, and a policy of its index; an empty one if there is none."""
+    from .adjoint import refuse_changes
+
     if reducer not in (Max, Min):
         raise InputError(f"{argument}: expected reducer pk.Sum, pk.Max or pk.Min, got {reducer!r}")
     policy = as_policy(policy)
     if not isinstance(policy, (RangePolicy, MDRangePolicy)):
         raise InputError("gradient of pk.Max and pk.Min: expected a range or a box, got a TeamPolicy")
+    refuse_changes(policy, kernel, args, reducer)
     best, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
     box = isinstance(policy, MDRangePolicy)
     if not (isinstance(place, tuple) if box else policy.begin <= place < policy.end):
-        return np.nan, policy
+        return best, dataclasses.replace(policy, end=policy.begin)
     end = tuple(k + 1 for k in place) if box else place + 1
     return best, dataclasses.replace(policy, begin=place, end=end)
 

@@ -18,7 +18,7 @@ import os
 import warnings
 
 from ..core.compiler.reading.build import MOST_OPERATIONS
-from ..core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, Variable, View
+from ..core.compiler.reading.tree import Call, If, inside, Leave, Loop, Operation, Rejoin, Set, Variable, View
 from ..core.language import types as t
 from ..core.language import words
 from ..core.language.kernel import Function, from_text
@@ -65,7 +65,7 @@ def product(build, partial, slope):
     if partial.const == -1.0:
         return build.negate(slope)
     made = build.binary("*", partial, slope)
-    return made if slope.const is not None else build.counted("*", made)
+    return made if slope.op in ("one", "const") else build.counted("*", made)
 
 
 def summed(build, a, b):
@@ -85,8 +85,7 @@ class Walk:
         self.position = {node: k for k, node in reversed([*enumerate(self.old)])}
         self.own_views = {node for node in self.old if node.__class__ is View}
         self.pending, self.quiet = {}, 0
-        self.masks = {seed: 1 << k for k, seed in enumerate(seeds)}
-        self.tangents = {(seed, k): build.const(1.0) for k, seed in enumerate(seeds)}
+        self.masks, self.tangents = {seed: 1 << k for k, seed in enumerate(seeds)}, {}
 
     # ---- which nodes have tangents
     def mask(self, *nodes):
@@ -122,17 +121,13 @@ class Walk:
             for root in roots(o.view):
                 self.rise(root, self.mask(o.args[-1]))
         if o.op in ("load", "atomic"):
-            self.rise(o, self.mask(*roots(o.view)))
-        elif o.op == "get":
-            self.rise(o, self.mask(o.attr))
+            carried = roots(o.view)
         elif o.op == "cast" and not t.is_float(o.attr) or self.key(o) in FLAT or o.op in PASSIVE:
             return
-        elif o.op == "select":
-            self.rise(o, self.mask(*o.args[1:]))
-        elif o.op == "broadcast":
-            self.rise(o, self.mask(o.args[0]))
         else:
-            self.rise(o, self.mask(*o.args, *(value for _, value in o.parts)))
+            some = {"get": [o.attr], "select": o.args[1:], "broadcast": o.args[:1]}
+            carried = some.get(o.op) or [*o.args, *(value for _, value in o.parts)]
+        self.rise(o, self.mask(*carried))
 
     @staticmethod
     def key(o):
@@ -151,10 +146,12 @@ class Walk:
             self.statement(node)
         build.order += self.old[self.next :]
 
-    def block(self, block):
+    def block(self, block, setup=()):
         build = self.build
         nodes, block.body, outer = block.body, [], build.block
         build.block = block
+        for s in setup:
+            self.sets(s)
         for node in nodes:
             self.statement(node)
         build.block = outer
@@ -213,44 +210,30 @@ class Walk:
             self.build.put(self.assigned(s, k))
 
     def assigned(self, s, k):
-        """Return the assignment of a variable's tangent that accompanies that of the variable."""
-        made = Set(self.variable(s.variable, k), self.slope(s.value, k), s.home, s.block, s.loop, at=s.at)
+        """Return the assignment of a variable's tangent, in its dtype, that accompanies its own."""
+        slope = self.slope(s.value, k)
+        if slope.const is None:
+            like = self.build.operation("one", s.value)
+            slope = self.build.select(self.build.const(True), slope, like)
+        made = Set(self.variable(s.variable, k), slope, s.home, s.block, s.loop, at=s.at)
         made.line = s.line
         return made
 
-    def branch(self, s):
+    def regions(self, s):
         self.keep(s)
-        for block in (s.then, s.otherwise):
-            if block is not None:
-                self.block(block)
-
-    def loop(self, s):
-        self.keep(s)
-        for block in (s.test, s.body, *s.trips):
-            if block is not None:
-                self.block(block)
+        for block in inside(s):
+            self.block(block)
 
     def leave(self, s):
+        more = [self.assigned(r, k) for r in s.results for k in bits(self.mask(r.variable))]
+        s.results = [*s.results, *more]
         self.keep(s)
-        if s.how != "return":
-            return
-        s.results = [
-            *s.results,
-            *(self.assigned(r, k) for r in s.results for k in bits(self.mask(r.variable))),
-        ]
 
     def inner(self, call):
         self.keep(call)
-        build, outer = self.build, self.build.block
         own = call.text.file.startswith(_OWN)
         self.quiet += own
-        build.block, setup, body = call.body, call.setup, call.body.body
-        call.body.body = []
-        for node in setup:
-            self.statement(node)
-        call.setup, call.body.body = call.body.body, body
-        build.block = outer
-        self.block(call.body)
+        self.block(call.body, call.setup)
         self.quiet -= own
         if not call.text.single_return:
             self.outputs(call)
@@ -282,6 +265,7 @@ class Walk:
             return
         self.keep(o)
         if o in self.seeds:
+            self.tangents[o, self.seeds.index(o)] = self.build.operation("one", o)
             return
         key = self.key(o)
         rule = RULES.get(o.op)
@@ -350,8 +334,8 @@ _STATEMENTS = {
     Operation: Walk.operation,
     View: Walk.view,
     Set: Walk.set,
-    If: Walk.branch,
-    Loop: Walk.loop,
+    If: Walk.regions,
+    Loop: Walk.regions,
     Leave: Walk.leave,
     Rejoin: Walk.keep,
     Call: Walk.inner,

@@ -17,7 +17,7 @@ from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation
 from ..core.language import types as t
 from ..errors import LanguageError
 from .forward import partial_of, product, summed
-from .operations import PASSIVE, WITHOUT, roots, second_wins
+from .operations import PASSIVE, WITHOUT, second_wins
 from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, zero
 from .rules import FLAT, PARTIALS
 
@@ -119,8 +119,7 @@ class Reverse:
         if number.const is not None:
             return number
         if number.op == "extent":
-            view, dimension = number.attr
-            return self.build.extent(env[view].shape[dimension])
+            return self.extent(*number.attr, env)
         return env[number]
 
     def hold(self, env, key, number):
@@ -269,46 +268,41 @@ class Reverse:
 
     # ---- views, and arrays of one's own
     def view(self, view, env):
-        if view.options and self.walk.mask(*roots(view)) or view.store == "(scratch)":
-            why = (
-                "teams have none in reverse" if view.store else "it is one of several arrays; write a branch"
-            )
-            self.refuse_view(view, why)
-        if view.store == "(local)":
-            if view.base is None:
-                env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in places(view)}
-            return
-        made = env[view] = View(*(getattr(view, name) for name in View.__slots__))
-        made.base, made.options = view.base and env[view.base], [env[v] for v in view.options]
-        made.items = [self.item(i, env) for i in view.items]
-        made.shape = [self.extent(view, made, d, env) for d in range(len(view.shape))]
-        self.build.put(made)
+        if view.options or view.store == "(scratch)":
+            why = "it is one of several arrays; write a branch"
+            self.refuse_view(view, "teams have none in reverse" if view.store else why)
+        if view.base is None and view.store == "(local)":
+            env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in places(view)}
+        elif view.base is None:
+            env[view] = self.build.put(View(*(getattr(view, name) for name in View.__slots__)))
 
     def refuse_view(self, view, why):
         self.walk.build.line = self.build.line
         self.walk.refuse_view(view, why)
 
-    def item(self, item, env):
-        if isinstance(item, tuple):
-            return tuple(v and self.present_value(v, env) for v in item)
-        return self.present_value(item, env)
-
-    def extent(self, view, made, dimension, env):
-        """Return an extent of a view that is put again."""
-        n = view.shape[dimension]
-        if isinstance(n, int) or n.attr[0] is not view:
-            return n if isinstance(n, int) else env[n.attr[0]].shape[n.attr[1]]
-        known = [self.present_value(a, env) for a in n.args]
-        again = Operation("extent", known, attr=(made, dimension), dtype="int", kind=t.UNIFORM)
-        self.build.order.append(again)
-        return again
+    def extent(self, view, dimension, env):
+        """Return an extent of a view, as a number."""
+        build, n = self.build, view.shape[dimension]
+        if isinstance(n, int) or view.base is None:
+            return build.extent(n if isinstance(n, int) else env[view].shape[dimension])
+        if n.attr[0] is not view:
+            return self.extent(*n.attr, env)
+        slices = [(*item, n) for item, n in zip(view.items, view.base.shape) if isinstance(item, tuple)]
+        low, high, n = slices[dimension]
+        whole = self.present_value(build.extent(n), env)
+        end = build.extreme("<", self.bound(high, n, env), whole, False) if high else whole
+        return build.extreme(">", build.binary("-", end, self.bound(low, n, env)), build.const(0), False)
 
     def place(self, view, indices, env):
         """Return the array from outside, or made here, that a view is a part of, and the indices in it."""
         while view.base is not None:
             rest = iter(indices if view.items else indices[::-1])
-            places = [self.begins(item, n, env) for item, n in zip(view.items, view.base.shape)]
-            indices = [low if alone else self.moved(low, next(rest)) for low, alone in places]
+            indices = [
+                self.moved(self.bound(item[0], n, env), next(rest))
+                if isinstance(item, tuple)
+                else self.present_value(item, env)
+                for item, n in zip(view.items, view.base.shape)
+            ]
             indices += rest
             view = view.base
         return view, indices
@@ -316,18 +310,14 @@ class Reverse:
     def moved(self, low, index):
         return index if low.const == 0 else self.build.binary("+", low, index)
 
-    def begins(self, item, n, env):
-        """Return the index at which an item of a part begins, which may be counted from the end, and True if
-        it is a single index.
-        """
+    def bound(self, bound, n, env):
+        """Return the bound of a slice, which may be counted from the end."""
         build = self.build
-        if not isinstance(item, tuple):
-            return self.present_value(item, env), True
-        low = build.const(0) if item[0] is None else self.present_value(item[0], env)
+        low = build.const(0) if bound is None else self.present_value(bound, env)
         if low.const is None or low.const < 0:
             none, end = build.const(0), build.binary("+", low, self.present_value(build.extent(n), env))
             low = build.select(build.compare("<", low, none), build.extreme(">", end, none, False), low)
-        return low, False
+        return low
 
     def element(self, view, indices, env):
         """Return the element of a local array."""

@@ -55,8 +55,8 @@ PARTIALS = {
     "rsqrt": ("-0.5 * y / x",),
     "cbrt": ("1.0 / (3.0 * y * y)",),
     "pow": (
-        "where(b == 0.0, 0.0, b * pow(a, b - 1.0))",
-        "where(a == 0.0, where(b > 0.0, 0.0, nan), log(a) * y)",
+        "where(abs(a) + abs(b) == 0.0, 0.0, b * pow(a, b - 1.0))",
+        "where(a == 0.0, where(b > 1.0, 0.0, where(b > 0.0, -sqrt(a), nan)), log(a) * y)",
     ),
     "hypot": ("a / y", "b / y"),
     "sin": ("cos(x)",),

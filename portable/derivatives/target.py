@@ -19,6 +19,12 @@ _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have 
 LANES = 16  # neighbours in memory among the copies of an array, one a slot
 
 
+def accesses(build):
+    """Return the number of accesses in a tree by "load", "store" or "atomic" and the array."""
+    operations = [o for o in build.order if o.__class__ is Operation and o.view is not None]
+    return Counter((o.op, root) for o in operations for root in roots(o.view))
+
+
 class Target:
     """The arrays of one index.
 
@@ -31,11 +37,11 @@ class Target:
 
     def __init__(self, template, index, keys=()):
         self.index, self.keys, self.walk = index, keys, template.walk
-        self.sums, self.seeds, self.offset, self.slot, self.atomic = {}, {}, None, None, False
+        self.sums, self.seeds, self.offset, self.first, self.slot = {}, {}, None, True, None
+        self.atomic = False
         self.numbers = ()
         self.looks, self.sites, self.written, self.markers = False, {}, {}, {}
-        operations = [o for o in template.build.order if o.__class__ is Operation and o.view is not None]
-        self.n_accesses = Counter((o.op, root) for o in operations for root in roots(o.view))
+        self.n_accesses = accesses(template.build)
 
     # ---- indices
     def index_form(self, i):
@@ -74,24 +80,18 @@ class Target:
 
     def elements(self, view):
         """Return the keys of elements that a store to a view may change."""
-        return [key for root in roots(view) for key in self.of_root(root)]
-
-    def of_root(self, root):
-        if root.store == "(local)":
-            return [(root, place) for place in places(root)]
-        return [key for key in self.keys if key[0] is root]
+        found = [(root, place) for root in roots(view) if root.store == "(local)" for place in places(root)]
+        return found + [key for key in self.keys if key[0] in roots(view)]
 
     # ---- accesses
     def access(self, reverse, o, env):
         n = len(o.args) - (o.op != "load")
         numbers = [reverse.present_value(a, env) for a in o.args]
-        if o.view.options:
-            reverse.refuse_view(o.view, "it is one of several arrays here; write a branch")
         root, indices = reverse.place(o.view, numbers[:n], env)
         if root.store == "(local)":
             self.private(reverse, o, root, indices, numbers[n:], env)
         elif o.op == "load":
-            self.load(reverse, o, root, indices, numbers, env)
+            env[o] = self.loaded_value(reverse, o, root, indices, env)
         else:
             reverse.need(*indices)
             put = self.store if o.op == "store" else self.add_into
@@ -110,24 +110,23 @@ class Target:
             value = reverse.put("binary", [old, value], old.dtype, "+" if op == "add" else "-")
         reverse.change(root, indices, value, env)
 
-    def load(self, reverse, o, root, indices, numbers, env):
-        known = tuple(map(self.index_form, indices))
+    def loaded_value(self, reverse, o, root, indices, env):
+        """Return the value of an element from outside, which this index may have written."""
+        known, step = tuple(map(self.index_form, indices)), None
+        held = env.get((root, known))
         if self.n_accesses["store", root]:
             if None in known:
                 self.conflict(o, root)
             self.written.setdefault(root, []).append((o, known))
-            held = env.get((root, known))
             if held is not None and (held.op != "lost" or held is not self.markers.get((root, known))):
-                env[o] = held
-                return
-            if held is not None:
-                step = functools.partial(reverse.add, held) if held in reverse.live else None
-                env[o] = reverse.emit_again(o, numbers, env, step)
-                return
-        if self.looks and self.walk.mask(root):
+                return held
+        elif self.looks and self.walk.mask(root):
             self.sites.setdefault(root, set()).add(known)
-        step = functools.partial(self.contribute, reverse, root, indices) if self.walk.mask(root) else None
-        env[o] = reverse.emit_again(o, numbers, env, step)
+        if self.walk.mask(root):
+            add = functools.partial(self.contribute, reverse, root, indices)
+            step = add if held is None else functools.partial(reverse.add, held)
+        again = Operation("load", view=root, dtype=o.dtype, counts=o.counts)
+        return reverse.emit_again(again, indices, env, step)
 
     def conflict(self, o, root):
         self.walk.fail(
@@ -186,9 +185,13 @@ class Target:
 
     def forget(self, reverse, root, indices):
         """Clear the adjoint of an element before a store: no result depends on its earlier value."""
-        if root in self.sums:
+        if self.owns(root):
             reverse.effects += 1
             self.overwrite(reverse.build, reverse.build.const(0.0), self.sums[root], indices)
+
+    def owns(self, root):
+        """Return True if adjoints of a written array are stored here: of several offsets, at the first."""
+        return root in self.sums and self.first
 
     def contribute(self, reverse, root, indices, adjoint):
         """Add to the adjoint of an element from outside."""
@@ -246,14 +249,15 @@ class Target:
         self.begin(reverse, env)
         reverse.forward(tree.root.body, env)
         if seeded:
-            reverse.add(reverse.present_value(tree.result, env), build.const(1.0))
+            result = reverse.present_value(tree.result, env)
+            reverse.add(result, build.strong_const(1.0, result.dtype))
         for root, known in self.keys:
             if root in self.seeds and env[root, known] in reverse.live:
                 reverse.add(env[root, known], self.loaded(reverse, (root, known), self.seeds[root]))
         reverse.backwards(reverse.tape)
         for root, known in self.keys:
-            if root in self.sums:
-                self.first(reverse, root, known)
+            if self.owns(root):
+                self.keep_first(reverse, root, known)
         found = [reverse.adjoints.get(env[number]) or build.const(0.0) for number in self.numbers]
         return tuple(found) if len(found) != 1 else found[0]
 
@@ -268,7 +272,7 @@ class Target:
                 self.markers[key] = unknown_number(t.loaded_dtype(key[0].dtype), ("array", key[0]))
             reverse.hold(env, key, self.markers[key])
 
-    def first(self, reverse, root, known):
+    def keep_first(self, reverse, root, known):
         """Keep the adjoint of an element as it was at the beginning."""
         build = reverse.build
         adjoint = reverse.adjoints.pop(self.markers[root, known], None) or build.const(0.0)

@@ -77,25 +77,26 @@ WORDS = {
 class _Module:
     """Replacement for pk and np, with words for numbers of 60 digits."""
 
+    def __init__(self, words):
+        self.words = words
+
     def __getattr__(self, name):
-        return WORDS[name] if name in WORDS else getattr(pk, name)
+        return self.words[name] if name in self.words else getattr(pk, name)
 
 
 class _Math(_Module):
     remainder = staticmethod(lambda a, b: a - b * M.nint(a / b))
 
 
-_SCOPE = {"pk": _Module(), "np": _Module(), "math": _Math(), "float": mpmath.mpf, "complex": mpmath.mpc}
-
-
-def plain(function):
-    """Return a @pk.function as Python on mpmath's numbers."""
-    fn = function.fn
-    scope = {name: v for name, v in fn.__globals__.items()} | _SCOPE
+def plain(function, words=WORDS):
+    """Return a @pk.function as Python on mpmath's numbers, or others with such words."""
+    fn, module = function.fn, _Module(words)
+    numbers = {"float": words["float64"], "complex": mpmath.mpc}
+    scope = fn.__globals__ | {"pk": module, "np": module, "math": _Math(words)} | numbers
     for name in fn.__code__.co_names:
         value = fn.__globals__.get(name)
         if isinstance(value, pk.Function):
-            scope[name] = derivatives(value) if value.change else plain(value)
+            scope[name] = derivatives(value) if value.change else plain(value, words)
         elif isinstance(value, np.ndarray):
             scope[name] = np.array([mpmath.mpf(v) for v in value.tolist()], object)
     made = types.FunctionType(fn.__code__, scope, fn.__name__, fn.__defaults__)

@@ -86,6 +86,49 @@ def test_where_there_is_no_derivative_the_rules_hold(function, at, slopes):
     assert pk.derivative(function, ("a", "b"))(*at) == pytest.approx(slopes, rel=1e-15, abs=0.0)
 
 
+@pk.function
+def scaled(x, n):
+    return x * n * n
+
+
+@pk.function
+def accumulated(x, t):
+    total = pk.float64(0.0)
+    for k in range(t.shape[0]):
+        total += x * t[k]
+    return total
+
+
+@pk.function
+def of_two(x, t):
+    return x * t[0] + x * t[1]
+
+
+@pk.kernel
+def accumulated_each(i, x, t):
+    return accumulated(x[i], t)
+
+
+def test_derivatives_are_as_exact_as_their_numbers():
+    """Products of int32 numbers do not wrap, and sums of float64 are not in float32."""
+    assert pk.derivative(scaled, "x")(2.0, np.int32(100_000)) == 1e10
+    t = np.random.default_rng(3).random(999).astype(np.float32)
+    total, of_first = np.sum(t, dtype=float), np.sum(t[:2], dtype=float)
+    assert pk.derivative(accumulated, "x")(np.float32(2.0), t) == pytest.approx(total, rel=1e-14)
+    assert pk.derivative(of_two, "x")(np.float64(2.0), t) == of_first
+    policy = pk.RangePolicy(0, 1, space="serial")
+    _, slope = pk.parallel_reduce(policy, accumulated_each, np.ones(1, np.float32), t, gradient="x")
+    assert slope[0] == np.float32(total)
+
+
+def test_second_derivatives_of_a_power_at_zero():
+    second = pk.derivative(power, ("a", "b"), value=True, order=2)
+    log = math.log(0.7)
+    assert second(0.7, 0.0) == pytest.approx((1.0, 0.0, log, 0.0, 1.0 / 0.7, log**2), rel=1e-14)
+    assert second(0.0, 0.5)[4] == -math.inf
+    assert pk.derivative(pk.derivative(power, "a"), "b")(0.7, 0.0) == pytest.approx(1.0 / 0.7, rel=1e-14)
+
+
 def test_a_step_warns_once():
     with pytest.warns(
         RuntimeWarning, match=r"`pk.floor\(a\)` is a step function: its derivative is 0"
