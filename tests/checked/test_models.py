@@ -113,7 +113,7 @@ def checked(run):
     trials.MANY = 10_000  # number of accesses that further schedules of a large launch visit
     try:
         with watching(seed=1), pk.listening(checking, into_graphs=True):
-            run()
+            run(list)
     finally:
         trials.MANY = before
     return checking

@@ -67,6 +67,19 @@ def test_rows_are_combined(space, dtype, tiles):
         rows_are_combined(space, shape, dtype)
 
 
+def sums_agree(x, offsets, space):
+    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
+    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
+
+
+def largest_agree(x, offsets, space):
+    largest = pk.segmented_reduce(
+        move(x, space), move(offsets, space), reducer=pk.Max, space=space
+    ).to_numpy()
+    rows = rows_of(x, offsets)
+    assert [a for a, row in zip(largest, rows) if len(row)] == [row.max() for row in rows if len(row)]
+
+
 def rows_are_combined(space, shape, dtype):
     x, offsets = ragged(default_rng(1), shape, dtype)
     given = move(x, space), move(offsets, space)
@@ -75,10 +88,7 @@ def rows_are_combined(space, shape, dtype):
     assert found.dtype == wide
     assert found.to_numpy().tolist() == [row.sum(dtype=wide) for row in rows_of(x, offsets)]
     if shape in ("short", "one"):
-        largest = pk.segmented_reduce(*given, reducer=pk.Max, space=space).to_numpy()
-        assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [
-            row.max() for row in rows_of(x, offsets) if len(row)
-        ]
+        largest_agree(x, offsets, space)
 
 
 @pytest.mark.parametrize("dtype", "int32 uint64 float32 float64".split())
@@ -117,12 +127,8 @@ def test_long_rows_are_combined_by_a_team_each(space, lengths, dtype, long_rows)
     """Combine rows that end at a block, one value after it, or are empty, together with long rows."""
     rng, offsets = default_rng(9), np.concatenate([[0], np.cumsum(lengths)])
     x = rng.integers(0, 100, offsets[-1]).astype(dtype)
-    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
-    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
-    largest = pk.segmented_reduce(move(x, space), move(offsets, space), pk.Max, space).to_numpy()
-    assert [a for a, row in zip(largest, rows_of(x, offsets)) if len(row)] == [
-        row.max() for row in rows_of(x, offsets) if len(row)
-    ]
+    sums_agree(x, offsets, space)
+    largest_agree(x, offsets, space)
 
 
 @pytest.mark.parametrize("mean", [300, 1000])
@@ -132,8 +138,7 @@ def test_rows_of_several_rounds_of_a_team(space, mean, monkeypatch):
     few_looks(monkeypatch)
     rng, offsets = default_rng(12), np.cumsum([0, mean, 0, 2 * mean, mean + 1, 1, mean, 2 * mean])
     x = rng.integers(0, 1000, offsets[-1]).astype("float64")
-    found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
-    assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
+    sums_agree(x, offsets, space)
 
 
 @pytest.mark.parametrize("most", [16, 300])
@@ -371,5 +376,4 @@ def test_many_empty_rows(space, tiles):
     for lengths in ([none, rows], [rows[:6], none, rows[6:], none, [90]], [rows, none]):
         offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
         x = rng.integers(-9, 9, offsets[-1])
-        found = pk.segmented_reduce(move(x, space), move(offsets, space), space=space).to_numpy()
-        assert found.tolist() == [row.sum() for row in rows_of(x, offsets)]
+        sums_agree(x, offsets, space)

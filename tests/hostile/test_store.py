@@ -240,15 +240,20 @@ def test_the_lock_is_no_way_to_another_file(tmp_path, kind, impatient):
     assert thesis.read_text() == "precious" and not (tmp_path / "new.txt").exists()
 
 
+def store_without(tmp_path, name):
+    """Make a store of two parts, and delete one of its files."""
+    with opened(tmp_path / "run") as store:
+        store.put("a", rows=np.zeros(3))
+        store.put("b", rows=np.zeros(3))
+    (tmp_path / "run" / name).unlink()
+
+
 @pytest.mark.parametrize("name", ["a.npz", "run.json"])
 def test_no_part_is_written_through_a_link(tmp_path, name):
     """Neither a damaged part nor the key is written through a link; the link is replaced."""
     thesis = tmp_path / "thesis.txt"
     thesis.write_text("precious")
-    with opened(tmp_path / "run") as store:
-        store.put("a", rows=np.zeros(3))
-        store.put("b", rows=np.zeros(3))
-    (tmp_path / "run" / name).unlink()
+    store_without(tmp_path, name)
     (tmp_path / "run" / name).symlink_to(thesis)
     with pytest.warns(RuntimeWarning, match=f"{name}' is damaged"), opened(tmp_path / "run") as store:
         assert (store.get("a") is None) == (name == "a.npz")
@@ -260,10 +265,7 @@ def test_no_part_is_written_through_a_link(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.npz", "run.json"])
 def test_a_pipe_in_the_place_of_a_part_does_not_wait(tmp_path, name, impatient):
-    with opened(tmp_path / "run") as store:
-        store.put("a", rows=np.zeros(3))
-        store.put("b", rows=np.zeros(3))
-    (tmp_path / "run" / name).unlink()
+    store_without(tmp_path, name)
     os.mkfifo(tmp_path / "run" / name)
     with pytest.warns(RuntimeWarning, match=f"{name}' is damaged"), opened(tmp_path / "run") as store:
         assert (store.get("a") is None) == (name == "a.npz")

@@ -1,12 +1,10 @@
 """Make series for the tests: short maps for an interpreter, and the published ones if the files are
 present."""
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from numpy.random import default_rng
+
+from ...real_data import real_data
 
 
 def logistic_maps(n_times, n_series, seed=1):
@@ -38,8 +36,4 @@ def driver_and_driven(n_times, seed=1):
 def published(name):
     """Return the columns of a file of kEDM's or rEDM's tests, without the header; the test is skipped if it
     is absent."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "edm" / f"{name}.csv"
-    if not path.exists():
-        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds edm/)")
-    return np.genfromtxt(path, delimiter=",", skip_header=1, encoding="utf-8-sig")
+    return np.genfromtxt(real_data("edm", f"{name}.csv"), delimiter=",", skip_header=1, encoding="utf-8-sig")

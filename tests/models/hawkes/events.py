@@ -2,14 +2,12 @@
 are present."""
 
 import gzip
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from portable.models.hawkes import Parameters
 
+from ...real_data import real_data
 from ...tolerance import assert_close
 
 PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega=0.5, h=0.4)
@@ -35,10 +33,6 @@ def assert_agrees(got, wanted, n_events, dtype=np.float64):
 
 def gunfire(name):
     """Return locations and times of a file of D.C. gunfire; the test is skipped if the file is absent."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "hawkes" / f"dc_gunfire_{name}.csv.gz"
-    if not path.exists():
-        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds hawkes/)")
-    with gzip.open(path, "rt") as file:
+    with gzip.open(real_data("hawkes", f"dc_gunfire_{name}.csv.gz"), "rt") as file:
         table = np.loadtxt(file, delimiter=",", skiprows=1)
     return table[:, :2], table[:, 2]

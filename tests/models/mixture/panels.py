@@ -1,13 +1,12 @@
 """Make cells for the tests of cytometry: a small simulated panel, and the real file if it is present."""
 
 import functools
-import os
-from pathlib import Path
 
 import numpy as np
-import pytest
 
 from portable.models.mixture import cytometry
+
+from ...real_data import real_data
 
 CHANNELS, MARKERS = ["FSC-A", "B515-A", "Time", "R660-A"], ["", "KI67", "", ""]
 
@@ -38,8 +37,4 @@ def fitted():
 
 def real_file():
     """Return the path of flowkit_100715.npz; the test is skipped if it is absent."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
-    if not path.exists():
-        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds mixture/)")
-    return path
+    return real_data("mixture", "flowkit_100715.npz")

@@ -1,11 +1,9 @@
 """Make points for the tests: random mixtures, and real cells if the file is present."""
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from numpy.random import default_rng
+
+from ...real_data import real_data
 
 WIDE = 26  # coordinates: the kernels' loops unroll up to 24
 
@@ -35,10 +33,6 @@ def factors_of(covariances):
 def cells():
     """Return cells by colours, shape (n, 13), arcsinh(x / 150), none saturated, standardised; the test is
     skipped if the file is absent."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "mixture" / "flowkit_100715.npz"
-    if not path.exists():
-        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds mixture/)")
-    raw = np.load(path)["X"].astype(float)
+    raw = np.load(real_data("mixture", "flowkit_100715.npz"))["X"].astype(float)
     colours = np.arcsinh(raw[(raw < 262143.0).all(axis=1), 3:] / 150.0)
     return (colours - colours.mean(axis=0)) / colours.std(axis=0)

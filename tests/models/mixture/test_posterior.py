@@ -233,9 +233,13 @@ def test_a_chain_leaves_a_bad_start():
     assert (largest[0] > 350).all() and (largest[1] < 300).all()
 
 
+def two_clusters(n):
+    return draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+
+
 def test_predictive_density_is_the_mean_of_the_densities(space):
     n = 30 if space == "checked" else 200
-    X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+    X = two_clusters(n)
     for kind in covariance.KINDS[: 2 if space == "checked" else 4]:
         model = DirichletMixture(
             2,
@@ -278,7 +282,7 @@ def test_arviz_reads_the_draws():
 
 def test_same_draws_on_every_space(space):
     n = 40
-    X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+    X = two_clusters(n)
     found = []
     for where in (space, "serial"):
         model = DirichletMixture(3, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
@@ -332,7 +336,7 @@ def test_wrong_numbers():
 
 def test_log_likelihood_is_that_of_the_draw_itself(space):
     n = 30 if space == "checked" else 300
-    X = draw(n, np.array([0.6, 0.4]), np.array([[0.0, 0.0], [5.0, 5.0]]), np.tile(np.eye(2), (2, 1, 1)))
+    X = two_clusters(n)
     model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
     model.space = space
     posterior = model.sample_posterior(X, 3, n_warmup=1, n_thin=2, seed=9)

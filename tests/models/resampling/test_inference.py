@@ -13,7 +13,6 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from portable.models.resampling import (
     calibration,
-    exact,
     particles_needed,
     priors,
     ready,
@@ -28,6 +27,8 @@ from portable.models.resampling.joint_prior import Priors
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from .test_populations import on_a_grid
+
 LG = ready.linear_gaussian
 PRIORS = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0)}
 FIXED = {"tau": 0.7}
@@ -39,12 +40,7 @@ SHORT = {"priors": PRIORS, "fixed": FIXED, "n_chains": 3, "n_draws": 6, "n_warmu
 @pytest.fixture(scope="module")
 def posterior_on_a_grid():
     """Return means and sds of phi and sigma, by sums over a grid with Kalman's likelihood."""
-    phi, sigma = np.linspace(-0.99, 0.99, 40), np.linspace(0.02, 2.2, 40)
-    logs = np.array([[exact.kalman(Y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
-    w = np.exp(logs - logs.max())
-    w /= w.sum()
-    means = np.array([w.sum(1) @ phi, w.sum(0) @ sigma])
-    return means, np.sqrt([w.sum(1) @ phi**2 - means[0] ** 2, w.sum(0) @ sigma**2 - means[1] ** 2])
+    return on_a_grid(Y)[:2]
 
 
 @pytest.mark.parametrize(

@@ -48,11 +48,11 @@ smc = functools.partial(
 BOTH = pytest.mark.parametrize("sample", [smc2, smc], ids=["SMC2", "SMC"])
 
 
-def on_a_grid():
+def on_a_grid(y=Y):
     """Return means, sds, and the log-evidence of phi and sigma, by sums over a grid with Kalman's
     likelihood."""
     phi, sigma = np.linspace(-0.995, 0.995, 60), np.linspace(0.02, 2.6, 60)
-    logs = np.array([[exact.kalman(Y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
+    logs = np.array([[exact.kalman(y, (a, b, 0.7)).log_likelihood - 0.5 * b * b for b in sigma] for a in phi])
     w = np.exp(logs - logs.max())
     cell = (phi[1] - phi[0]) * (sigma[1] - sigma[0]) * 0.5 * math.sqrt(2 / math.pi)
     log_evidence = math.log(w.sum() * cell) + logs.max()

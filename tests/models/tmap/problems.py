@@ -1,13 +1,11 @@
 """Make random models and runs for the tests, and read the real runs if the file is present."""
 
-import os
-from pathlib import Path
-
 import numpy as np
-import pytest
 from numpy.random import default_rng
 
 from portable.models.tmap import Runs, TransientMAP
+
+from ...real_data import real_data
 
 MODEL = TransientMAP(
     [0.7, 0.2, 0.1], [1, 2, 3], [20.0, 0.5, 2.0], [[0.6, 0.2, 0.1], [0.1, 0.6, 0.1], [0.2, 0.2, 0.5]]
@@ -44,9 +42,5 @@ def censored_runs(seed, n_runs):
 
 def real_runs(name):
     """Return the runs of a file; the test is skipped if it is absent."""
-    beside = Path(__file__).parents[4] / "shared" / "data"
-    path = Path(os.environ.get("PORTABLE_DATA", beside)) / "tmap" / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"real data not found: {path} (set PORTABLE_DATA to the folder that holds tmap/)")
-    with np.load(path) as file:
+    with np.load(real_data("tmap", f"{name}.npz")) as file:
         return Runs(file["x"], file["K"])
