@@ -32,7 +32,8 @@ from .triggering import Decay, exponentials, omori, EXPONENTIAL, Triggering
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
 from .guards import jitter, notes
-from .likelihood import Likelihood, excitation_probabilities, log_likelihood
+from .histogram import fit_histogram, HistogramFit
+from .likelihood import Likelihood
 from .mutual import Mutual, MutualSimulation, MutualSlopes, omori_rates, simulate_mutual
 from .mutual_fit import MutualFit, MutualResiduals, fit_mutual, mutual_residuals
 from .mutual_likelihood import MutualLikelihood
@@ -75,6 +76,7 @@ __all__ = [
     "Fit",
     "Forecast",
     "ForecastScore",
+    "HistogramFit",
     "InformationGain",
     "Likelihood",
     "Magnitudes",
@@ -104,10 +106,10 @@ __all__ = [
     "compose",
     "decluster",
     "evidence",
-    "excitation_probabilities",
     "exponentials",
     "fit",
     "fit_background",
+    "fit_histogram",
     "fit_mutual",
     "forecast",
     "gamma",
@@ -116,7 +118,6 @@ __all__ = [
     "intensity",
     "intensity_grid",
     "jitter",
-    "log_likelihood",
     "log_normal",
     "magnitudes",
     "mutual_residuals",

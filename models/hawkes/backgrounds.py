@@ -158,10 +158,8 @@ def fit_background(
     check_enough(len(times))
     if kind == "constant" and n_periods not in (None, 1):
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
-    if n_periods is None:
-        n_periods = {"constant": 1, "piecewise": 8}.get(kind)
-    else:
-        n_periods = check_count(n_periods, "n_periods", most=10_000)
+    usual = {"constant": 1, "piecewise": 8}.get(kind)
+    n_periods = usual if n_periods is None else check_count(n_periods, "n_periods", most=10_000)
     if bandwidth_km is not None:
         bandwidth_km = check_positive(bandwidth_km, "bandwidth_km")
     region = region_of(box_km, polygon, locations)
@@ -282,7 +280,7 @@ class _Maker:
         own = at if at.ndim == 1 else np.full(len(at), -1)
         places = self.locations[at] if at.ndim == 1 else at
         middle = self.locations.mean(axis=0)
-        with pk.use(pk.default_space() if self.space is None else self.space):
+        with pk.use(self.space):
             return kernel_sums(*((v - middle).T for v in (self.locations, places)), scale, widths, own)
 
     def _choose(self, weights):

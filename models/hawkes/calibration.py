@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .fit import fit
+from .histogram import fit_histogram
 from .likelihood import Likelihood
 from .mutual import Mutual, omori_rates, simulate_mutual
 from .mutual_fit import fit_mutual
@@ -36,7 +37,7 @@ from .mutual_likelihood import MutualLikelihood
 from .sampler import sample_nuts, sample_posterior
 from .parameters import Background, Parameters
 from .priors import coordinate_name, is_reciprocal
-from .significance import several_tests
+from .significance import triggering_test
 from .simulate import simulate
 
 
@@ -185,17 +186,17 @@ CLUSTERS = {
     "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
     "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
 }
-KINDS = "one decay", "two decays", "omori"  # of mutual excitation
+KINDS = "one decay", "two decays", "omori", "histogram"  # of excitation in time
 NAMES = ("theta", "omega", "h")
 LEVEL, ALPHA = 0.9, 0.05
 _YEAR_H, _IMMIGRANTS, _TOWN_KM = 8766.0, 300.0, 0.4
 _BOX = ((0.0, _SIDE_KM),) * 2
 _TOWNS = np.array([[3.0, 3.5], [7.5, 6.0]])
 _CENTRES = np.array([[2.5, 3.0], [7.0, 2.0], [5.0, 7.5]])
-_TOGETHER = 8  # data sets per launch
 _TRIGGERED = Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
 _MUTUAL_H, _MU = 3_000.0, (0.2, 0.1, 0.05)  # some 1,700 events
 _INFLUENCE = np.array([[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]])
+_EDGES = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 6.0])  # hours
 
 
 class Share(NamedTuple):
@@ -252,12 +253,13 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
 
 
 def mutual_coverage(*, n_sets: int = 200, **how: Any) -> list[Share]:
-    """Estimate the coverage of 90 % intervals, for three mutually exciting types.
+    """Estimate the coverage of 90 % intervals, for three mutually exciting types, and for a histogram of
+    delays.
 
-    There are three cases: a decay whose rate is estimated; two decays of known rates with separate ratios;
-    Omori's law. The shares are over all sets and entries: of mu, of influences above 0, of influences equal
-    to 0, whose intervals are conservative because they are truncated at 0, and of the rate if it is
-    estimated.
+    There are four cases: a decay whose rate is estimated; two decays of known rates with separate ratios;
+    Omori's law; and one type whose delays are in bins. The shares are over all sets and entries: of mu, of
+    influences above 0, of influences equal to 0, whose intervals are conservative because they are
+    truncated at 0, and of the rate if it is estimated; and of the offspring in each bin and in all.
 
     Parameters
     ----------
@@ -310,8 +312,8 @@ def calibrate_noise(
     n_triggered = -(-n_sets // 5) if n_triggered is None else check_count(n_triggered, "n_triggered")
     shares = []
     for shape in SHAPES:
-        one = functools.partial(_noise, shape, n_sets, n_events, n_simulations)
-        rejected = _means(one, -(-n_sets // _TOGETHER), shape, **how)["rejected"]
+        one = functools.partial(_noise, shape, n_events, n_simulations)
+        rejected = _means(one, n_sets, shape, **how)["rejected"]
         what = f"{shape}: noise rejected at {ALPHA:.0%}"
         shares.append(Share(what, rejected, 0.035, 0.065, n_sets >= 1000))
     one = functools.partial(_test_data_set, n_events, n_simulations)
@@ -372,6 +374,8 @@ def _clustered(background, truth, seed, space, k):
 
 def _mutual(kind, seed, space, k):
     """Return, for data set k of three types, which intervals contain the true values."""
+    if kind == "histogram":
+        return _histogram(seed, space, k)
     rates, weights = np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None
     if kind == "omori":
         rates, weights = omori_rates(1.5, 0.5, within_h=_MUTUAL_H)
@@ -386,18 +390,23 @@ def _mutual(kind, seed, space, k):
     return held | {"no influence": held["influence"][none], "influence": held["influence"][~none]}
 
 
-def _noise(shape, n_sets, n_events, n_simulations, seed, space, k):
-    """Return, for several sets of one shape without triggering, True for each set that the test rejects."""
-    numbers = range(k * _TOGETHER, min((k + 1) * _TOGETHER, n_sets))
-    at, sets = list(SHAPES).index(shape), []
-    for number in numbers:
-        places, times = SHAPES[shape](np.random.default_rng([seed, at, number]), n_events)
-        order = np.argsort(times, kind="stable")
-        sets.append((places[order], times[order]))
+def _histogram(seed, space, k):
+    """Return, for data set k of one type, which intervals of its histogram contain the true values."""
+    made = simulate_mutual(Mutual([0.2], [[0.5]], 1.5), _MUTUAL_H, seed=1_000_003 * seed + k)
+    found = fit_histogram(made.times, _EDGES, horizon_h=_MUTUAL_H, space=space)
+    bins = -0.5 * np.diff(np.exp(-1.5 * _EDGES))
+    truth = replace(found, mu=0.2, offspring=bins, branching=bins.sum())
+    return _contained(found, truth, found.standard_errors)
+
+
+def _noise(shape, n_events, n_simulations, seed, space, k):
+    """Return, for set k of one shape without triggering, True if the test rejects."""
+    at = list(SHAPES).index(shape)
+    places, times = SHAPES[shape](np.random.default_rng([seed, at, k]), n_events)
+    order = np.argsort(times, kind="stable")
     # separate random numbers for each shape, so that the results of shapes are independent
-    seeds = [seed + len(SHAPES) * number + at for number in numbers]
-    found = several_tests(sets, n_simulations=n_simulations, seeds=seeds, space=space)
-    return {"rejected": [_rejects(test) for test in found]}
+    how = {"n_simulations": n_simulations, "seed": seed + len(SHAPES) * k + at, "space": space}
+    return {"rejected": _rejects(triggering_test(places[order], times[order], **how))}
 
 
 def _rejects(test):

@@ -182,9 +182,10 @@ def list_pairs(
 
 
 @pk.function
-def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
+def row_sums(team, g, rank, n_xi, pairs, p, excitation):
     """Compute the sums of (2) over listed pairs: a rank below n_slices takes a slice of WIDTH short rows,
-    one row per member; any other rank takes one long row."""
+    one row per member; any other rank takes one long row. `pairs` are those of `cells.PairList.args`."""
+    n_slices, r2_of, dt_of, mark_at, begin, length, event = pairs
     xi = pk.local(n_xi, pk.float64)
     terms = pk.local(1 + g.n_own, r2_of.dtype)
     if rank < n_slices:
@@ -215,35 +216,17 @@ def row_sums(team, g, rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length
 
 
 @pk.kernel
-def listed_sums(team, g, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation):
+def listed_sums(team, g, n_xi, pairs, p, excitation):
     """Compute the sums of (2) over a list of pairs; 7 operations, an exponential and 16 bytes per pair."""
-    row_sums(
-        team, g, team.league_rank, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, p, excitation
-    )
+    row_sums(team, g, team.league_rank, n_xi, pairs, p, excitation)
 
 
 @pk.kernel
-def listed_of_several(
-    team, g, n_teams, n_xi, n_slices, r2_of, dt_of, mark_at, begin, length, event, rows, excitation
-):
+def listed_of_several(team, g, n_teams, n_xi, pairs, rows, excitation):
     """Compute `listed_sums` for several parameter sets, in float64: one team for each row of `rows`
     (`row_of_params`) and each team of `listed_sums`; excitation[k], shape (n_xi, n_events), receives the
     sums of row k."""
     which = team.league_rank // n_teams
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)
-    row_sums(
-        team,
-        g,
-        team.league_rank % n_teams,
-        n_xi,
-        n_slices,
-        r2_of,
-        dt_of,
-        mark_at,
-        begin,
-        length,
-        event,
-        p,
-        excitation[which],
-    )
+    row_sums(team, g, team.league_rank % n_teams, n_xi, pairs, p, excitation[which])

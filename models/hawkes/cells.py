@@ -185,10 +185,8 @@ class PairList:
         self.range, self.trigger = range_, trigger
         with pk.use(events.space):
             slowest = trigger.slowest(range_.low, range_.high)
-            visit, counts = (
-                _Visit(events, trigger, slowest, range_.cut, dtype),
-                events.room("counts", np.int64),
-            )
+            visit = _Visit(events, trigger, slowest, range_.cut, dtype)
+            counts = events.room("counts", np.int64)
             visit.count(counts)
             n_places, first, stride = self._lay_out(events, counts, visit.grid.order)
             if n_places > MOST_PAIRS:
@@ -239,13 +237,13 @@ class PairList:
 
     @property
     def args(self):
-        """Return the list as arguments of kernels."""
+        """Return the list as an argument of kernels."""
         return self.n_slices, self.r2, self.dt, self.marks, self.begin, self.length, self.event
 
     def sums(self, n_xi, p, excitation):
         """Write the sums of (2) to `excitation`, shape (n_xi, n_events), for events with pairs; other
         entries must be zero beforehand."""
-        launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), *self.args, p, excitation)
+        launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), self.args, p, excitation)
 
     def sums_of_several(self, n_xi, rows, excitation):
         """Write the sums of (2) for each row of parameters to `excitation`, shape (n_several, n_xi,
@@ -256,7 +254,7 @@ class PairList:
             self.trigger.pairs,
             self.n_teams,
             pk.static(n_xi),
-            *self.args,
+            self.args,
             rows,
             excitation,
         )

@@ -90,43 +90,15 @@ def proposed_parameters(g, proposed, chain, p):
 
 
 @pk.kernel
-def chain_listed(
-    team,
-    g,
-    n_teams,
-    n_slices,
-    r2_of,
-    dt_of,
-    mark_at,
-    begin,
-    length,
-    event,
-    counts,
-    place_of,
-    proposed,
-    excitation,
-):
+def chain_listed(team, g, n_teams, pairs, counts, place_of, proposed, excitation):
     """Compute the sums of (2) over a list of pairs for the chains that change a parameter of the
     triggering function."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
         p = pk.local(g.n_own, pk.float64)
         proposed_parameters(g, proposed, chain, p)
-        row_sums(
-            team,
-            g,
-            team.league_rank % n_teams,
-            pk.static(1),
-            n_slices,
-            r2_of,
-            dt_of,
-            mark_at,
-            begin,
-            length,
-            event,
-            p,
-            excitation[chain, 1 - counts[chain, XI_HALF]],
-        )
+        out = excitation[chain, 1 - counts[chain, XI_HALF]]
+        row_sums(team, g, team.league_rank % n_teams, pk.static(1), pairs, p, out)
 
 
 @pk.kernel

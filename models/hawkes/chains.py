@@ -224,7 +224,7 @@ class Chains:
                 ck.chain_listed,
                 self.trigger.functions,
                 self.pairs.n_teams,
-                *self.pairs.args,
+                self.pairs.args,
                 *who,
                 self._excitation,
             )
@@ -369,8 +369,9 @@ def _first_cut(likelihood, starts, tolerance):
     """Return the exponent of a list that meets the error bound at the starts; it is increased later if it
     does not suffice."""
     cuts = []
-    for start, inverse_rates in zip(starts, likelihood.inverse_rates_at(starts)):
-        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * inverse_rates
+    for start in starts:
+        likelihood.evaluate(start)
+        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
+from portable.errors import DTypeError, InputError, OrderError, ShapeError
 
 from ..shared.annotations import ArrayLike
-from ..shared.checks import as_numbers, check_finite, check_kind, check_numbers
+from ..shared.checks import as_numbers, check_finite, check_kind, check_number, check_numbers
 from ..shared.dates import looks_dated
 from ..shared.user_warnings import warn
 from .parameters import Background, ParametersBase
@@ -34,10 +34,7 @@ def check_events(locations, times):
     locations : ndarray, shape (n_events, n_dims)
     times : ndarray, shape (n_events,)
     """
-    _refuse_dates(times)
-    locations, times = as_numbers(locations, "locations"), as_numbers(times, "times")
-    if times.ndim != 1:
-        raise ShapeError(f"times has shape {times.shape}; expected one time per event: shape (n_events,)")
+    locations, times = as_numbers(locations, "locations"), check_times(times, "the rows of locations")
     if locations.ndim != 2:
         hint = " A single coordinate is given as locations.reshape(-1, 1)." if locations.ndim == 1 else ""
         raise ShapeError(f"locations has shape {locations.shape}; expected shape (n_events, n_dims).{hint}")
@@ -48,10 +45,7 @@ def check_events(locations, times):
         )
     if n_dims not in (1, 2, 3):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; expected 1, 2 or 3")
-    if not len(times):
-        raise ShapeError("times is empty; expected at least one event")
-    times, locations = check_finite(times, "times"), check_finite(locations, "locations")
-    check_ascending(times, "the rows of locations")
+    locations = check_finite(locations, "locations")
     if n_dims == 2 and (np.ptp(locations, axis=0) <= _FAR_OFF * np.abs(locations.mean(axis=0))).all():
         _warn_of_degrees(locations)
     return locations, times
@@ -111,15 +105,21 @@ def check_times(times, beside=""):
     return times
 
 
+def check_each(values, name, n, what="events", n_dims=1):
+    """Return numbers as float64; raise unless there are n of them, or rows, one for each of n events."""
+    values = check_numbers(values, name, n_dims)
+    if len(values) != n:
+        raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
+    return values
+
+
 def check_marks(marks, reference, n_events):
     """Return marks less the reference mark, shape (n_events,), at least 0; None without marks."""
     if marks is None:
         if reference is not None:
             raise InputError("reference_mark needs marks")
         return None
-    marks = check_numbers(marks, "marks", 1)
-    if len(marks) != n_events:
-        raise ShapeError(f"marks has {len(marks)} entries for {n_events} events; expected one each")
+    marks = check_each(marks, "marks", n_events)
     reference = marks.min() if reference is None else check_numbers(reference, "reference_mark")
     if reference.shape not in ((), marks.shape):
         raise ShapeError(f"reference_mark has shape {reference.shape}; expected one number, or one per event")
@@ -139,16 +139,12 @@ def check_horizon(horizon_h, times):
     """Return the end of observation on the axis of `times`; the last event if None."""
     if horizon_h is None:
         return float(times[-1])
-    horizon = as_numbers(horizon_h, "horizon_h")
-    if horizon.ndim:
-        raise ShapeError(f"horizon_h has shape {horizon.shape}; expected one number")
-    if not np.isfinite(horizon):
-        raise FiniteError(f"horizon_h is {horizon}; expected a finite number")
+    horizon = check_number(horizon_h, "horizon_h")
     if horizon < times[-1]:
         raise InputError(
             f"horizon_h is {horizon}, before the last event at {times[-1]}; expected at least that"
         )
-    return float(horizon)
+    return horizon
 
 
 def check_params(params):
@@ -161,11 +157,7 @@ def check_background(background, n_events):
     if background is None:
         return None
     check_kind(background, "background", Background, "be hawkes.Background or None")
-    if len(background.density) != n_events:
-        raise ShapeError(
-            f"background.density has {len(background.density)} entries for {n_events} events; expected "
-            "one each"
-        )
+    check_each(background.density, "background.density", n_events)
     return background
 
 

@@ -34,6 +34,7 @@ _STARTS = {
     **{f"omega_{k + 1}": 10.0 / 100.0**k for k in range(8)},
     **{f"weight_{k}": 1.0 for k in range(2, 9)},
 }
+_FILE = {"default": None, "metavar": "FILE.csv"}
 _BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
 
 
@@ -107,10 +108,15 @@ def own_options(
     """
 
 
+def _add_table(one, *columns):
+    """Add the table of events, and options of the reader."""
+    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
+    command.add(one, read_catalogue, *columns)
+
+
 def add_events(one):
     """Add the options that define the events, the model, and the folder of results."""
-    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
-    command.add(one, read_catalogue, "ids", "marks", "reference_mark", "end", "date_order")
+    _add_table(one, "ids", "marks", "reference_mark", "end", "date_order")
     command.add(one, own_options, "decay")
     command.add(one, compose, "within_h", "distance", "growth")
     command.add(one, own_options, "background")
@@ -162,20 +168,16 @@ def add_forecast(one):
 
 
 def add_mutual(one):
-    one.add_argument("events", metavar="EVENTS", help=".csv, .csv.gz, .parquet or .npz")
-    command.add(one, read_catalogue, "time", "end", "time_unit", "date_order")
+    _add_table(one, "time", "end", "time_unit", "date_order")
     command.add(one, own_options, "type", rates=_BOX | {"metavar": "RATE"})
     command.add(one, fit_mutual, "fixed_rates")
     command.add(one, MutualFit.interval, "level")
     command.add(one, MutualLikelihood, "space")
-    words = {"default": None, "metavar": "FILE.csv", "help": "who influences whom, as a table"}
-    command.add(one, own_options, out=words)
+    command.add(one, own_options, out=_FILE | {"help": "who influences whom, as a table"})
 
 
 def add_simulate(one):
-    command.add(
-        one, own_options, out={"required": True, "default": None, "metavar": "FILE.csv", "help": "the events"}
-    )
+    command.add(one, own_options, out=_FILE | {"required": True, "help": "the events"})
     for name, default in (("theta", 0.3), ("omega", 1.0), ("h", 0.1)):
         one.add_argument(f"--{name}", type=float, default=default, help="default: %(default)s")
     asked = {"n_immigrants": 200.0, "horizon_h": 1000.0}

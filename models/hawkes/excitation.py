@@ -236,11 +236,11 @@ def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, m
 
 
 @pk.function
-def slopes_of_block(
-    team, g, n_dims, begin, end, column, widths, scales, p, horizon, t, marks, background, excitation, sums
-):
-    """Write the sums of `event_slopes` over the events from `begin` to `end` to a column of `sums`."""
-    (a_x, a_t), (mu_scale, xi_scale, theta) = widths, scales
+def slopes_of_block(team, g, n_dims, begin, end, column, widths, e, sums):
+    """Write the sums of `event_slopes` over the events from `begin` to `end` to a column of `sums`; `e` are
+    the arguments of `PairSums.of_events`."""
+    a_x, a_t = widths
+    mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation = e
     n_rows = 6 + g.n_own
     total = pk.local(n_rows, pk.float64)
     late = pk.local(g.n_own, pk.float64)
@@ -274,52 +274,17 @@ def slopes_of_block(
 
 
 @pk.kernel
-def event_slopes(
-    team,
-    g,
-    n_dims,
-    first,
-    end,
-    block,
-    a_x,
-    a_t,
-    mu_scale,
-    xi_scale,
-    theta,
-    p,
-    horizon,
-    t,
-    marks,
-    background,
-    excitation,
-    sums,
-):
+def event_slopes(team, g, n_dims, first, end, block, widths, e, sums):
     """Add up over a block of the events from `first` to `end`: the two results of `event_terms`, and the
     contributions to the derivatives of (4) in the logarithms of mu0, tau_x, tau_t (these three without the
     background part of (3)), theta and p. Each quantity is a row of `sums`."""
     begin = first + team.league_rank * block
-    slopes_of_block(
-        team,
-        g,
-        n_dims,
-        begin,
-        min(begin + block, end),
-        team.league_rank,
-        (a_x, a_t),
-        (mu_scale, xi_scale, theta),
-        p,
-        horizon,
-        t,
-        marks,
-        background,
-        excitation,
-        sums,
-    )
+    slopes_of_block(team, g, n_dims, begin, min(begin + block, end), team.league_rank, widths, e, sums)
 
 
 @pk.kernel
 def slopes_of_several(
-    team, g, n_dims, n_blocks, block, a_x, a_t, rows, horizon, t, marks, background, excitation, sums
+    team, g, n_dims, n_blocks, block, widths, rows, horizon, t, marks, background, excitation, sums
 ):
     """Compute `event_slopes` over all events for several parameter sets: one team for each row of `rows`
     (`row_of_params`) and block; `excitation` has the shape (n_several, n_xi, n_events), `sums` (n_several,
@@ -327,20 +292,18 @@ def slopes_of_several(
     which, column = team.league_rank // n_blocks, team.league_rank % n_blocks
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)
-    slopes_of_block(
-        team,
-        g,
-        n_dims,
-        column * block,
-        min(column * block + block, t.shape[0]),
-        column,
-        (a_x, a_t),
-        (rows[which, MU_SCALE], rows[which, XI_SCALE], rows[which, THETA]),
+    own = excitation[which]
+    e = (
+        rows[which, MU_SCALE],
+        rows[which, XI_SCALE],
+        rows[which, THETA],
         p,
         horizon,
         t,
         marks,
         background,
-        excitation[which],
-        sums[which],
+        own,
     )
+    begin = column * block
+    end = min(begin + block, t.shape[0])
+    slopes_of_block(team, g, n_dims, begin, end, column, widths, e, sums[which])

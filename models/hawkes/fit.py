@@ -90,13 +90,10 @@ class Criterion(float):
 
     of: str
 
-    def __new__(cls, value: float, of: str) -> Criterion:
+    def __new__(cls, value: float, of: str = "") -> Criterion:
         made = super().__new__(cls, value)
         made.of = of
         return made
-
-    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
-        return float(self), self.of
 
     def _combined_with(self, other):
         if isinstance(other, Criterion) and other.of != self.of:
@@ -193,11 +190,6 @@ class Fit(Shown):
         """Akaike's information criterion, 2 n_free - 2 log L: of two fits to the same events with the same
         background, the smaller is better. Comparisons across backgrounds raise InputError."""
         return Criterion(2.0 * len(self.free) - 2.0 * self.log_likelihood, self.model)
-
-    @property
-    def not_identified(self) -> tuple[str, ...]:
-        """Parameters about which the events carry no information."""
-        return tuple(name for name, error in self.standard_errors.items() if math.isinf(error))
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
         """Return confidence limits of a free parameter, from the standard error of its logarithm.
@@ -457,6 +449,17 @@ def covariance_of(information, held):
     return covariance, flat
 
 
+class Exact:
+    """A function of several coordinates. Method `with_information` returns its value, its gradient, and the
+    information: minus the second derivatives, or their expectation."""
+
+    def __call__(self, z):
+        return self.with_information(z)[:2]
+
+    def information(self, z):
+        return self.with_information(z)[2]
+
+
 class Differentiable:
     """A function of several coordinates. Method `at` returns its values and gradients at several points,
     shapes (n_places,) and (n_places, n); the information, minus the second derivatives, is computed from
@@ -538,7 +541,7 @@ def _ascent(information, slopes):
     curvatures, axes = np.linalg.eigh(information)
     curvatures = np.maximum(np.abs(curvatures), 1e-8 * np.abs(curvatures).max() + 1e-300)
     step = axes @ ((axes.T @ slopes) / curvatures)
-    return step * min(1.0, _LONGEST / np.abs(step).max())
+    return _LONGEST / max(_LONGEST, np.abs(step).max()) * step
 
 
 def _search(objective, z, value, step, slopes):

@@ -19,8 +19,7 @@ from .parameters import ParametersBase, check_positive
 from .posterior import Posterior
 from .probabilities import parent_probabilities
 from .simulate import generations
-
-_GRID = 2_000  # delays at which shares are tabulated, evenly spaced in their logarithm
+from .triggering import tabulate_shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +125,7 @@ def forecast(
         np.array([len(t) for t in times]),
         places,
         [likelihood.origin_h + t for t in times],
-        marks if likelihood.sums.marks is not None and one.triggering.marked else None,
+        marks if one.triggering.marked else None,
     )
 
 
@@ -142,7 +141,7 @@ def _after(likelihood, params, begin, end, random, max_events):
     """Draw locations, times and marks of one future between begin and end, in hours since the first event."""
     sums, trigger = likelihood.sums, params.triggering
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
-    delays, shares = _shares(trigger, params.kernel_values, end)
+    delays, shares = _shares(params, end)
     low, high = (np.interp(v - sums.times, delays, shares) for v in (begin, end))
     counts = random.poisson(params.theta * likelihood.productivity(params) * np.maximum(high - low, 0.0))
     parent = np.repeat(np.arange(len(counts)), counts)
@@ -164,11 +163,10 @@ def _with_offspring(params, locations, times, end, max_events, random, pool):
     return locations[order], times[order], marks[order]
 
 
-def _shares(trigger, q, most):
+def _shares(params, most):
     """Return a grid of delays, and the share of offspring within each delay."""
-    delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, _GRID)])
-    shares = np.array([0.0, *(float(trigger.integral(v, 0.0, q)) for v in delays[1:])])
-    return delays, np.maximum.accumulate(shares)  # the last shares may decrease due to rounding
+    q = params.kernel_values
+    return tabulate_shares(lambda delay: params.triggering.integral(delay, 0.0, q), most)
 
 
 def _immigrants(likelihood, params, begin, end, random):
@@ -246,7 +244,7 @@ def predictive_check(
     some = _draws_of(params, n_draws)
     trigger = some[0].triggering
     near_km = trigger.reach_km(some[0].trigger_values, 1.0, 0.0)
-    delays, shares = _shares(trigger, some[0].kernel_values, end)
+    delays, shares = _shares(some[0], end)
     near_h = float(np.interp(0.5 * shares[-1], shares, delays))
     pool = likelihood.sums.marks if trigger.marked else np.zeros(1)
     rows = []

@@ -59,11 +59,9 @@ def jitter(
         Locations of another shape, or that are no finite numbers; a width that is not positive.
     """
     locations = check_numbers(locations, "locations", 2)
-    if width_km is None:
-        width_km = places(locations).spacing_km
-    else:
-        check_number(width_km, "width_km", above=0.0)
-    return locations + np.random.default_rng(seed).uniform(-0.5 * width_km, 0.5 * width_km, locations.shape)
+    given = width_km is not None
+    half = 0.5 * (check_number(width_km, "width_km", above=0.0) if given else places(locations).spacing_km)
+    return locations + np.random.default_rng(seed).uniform(-half, half, locations.shape)
 
 
 def check_places(likelihood, params, free):

@@ -16,23 +16,19 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats, Spaces
-from ..shared.checks import check_choice, check_flag
+from ..shared.checks import check_choice, check_flag, check_number
 from ..shared.cluster import connected
 from ..shared.launches import launch
 from ..shared.sharding import local_space
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
 from .excitation import event_terms, row_of_params, slopes_of_several
-from .parameters import Background, check_positive, ParametersBase
+from .parameters import Background, ParametersBase
 from .sharded_sums import Evaluation, shards_of
 from .significance import triggering_test, TriggeringTest
 from .sums import METHODS, PairSums
 from .windows import choose, EVERYTHING, Windows
 
-
-DTYPES = ("float64", "mixed")
-
-_LEAST_BOUND = 1e-15  # a few times the rounding unit of float64
 
 # Least number of events per team of event_slopes, and largest number of teams, whose sums the host adds up.
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
@@ -114,6 +110,15 @@ class Likelihood:
         `times` does not ascend; the message names the first offending index.
     InputError
         A value outside its range.
+
+    Examples
+    --------
+    >>> from portable.models import hawkes
+    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
+    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
+    >>> likelihood = hawkes.Likelihood(events.locations, events.times, space="serial")
+    >>> round(likelihood.log_likelihood(params), 3)
+    -450.205
     """
 
     n_events: int
@@ -148,15 +153,10 @@ class Likelihood:
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
         check_choice(method, "method", METHODS)
-        check_choice(dtype, "dtype", DTYPES)
+        check_choice(dtype, "dtype", ("float64", "mixed"))
         self.background_self = check_flag(background_self, "background_self")
         self.repeats = check_choice(repeats, "repeats", ("refuse", "accept"))
-        self.error_bound = check_positive(error_bound, "error_bound")
-        if self.error_bound < _LEAST_BOUND:
-            raise InputError(
-                f"error_bound is {self.error_bound:g}, below the rounding of sums in float64; "
-                f"expected {_LEAST_BOUND:g} or more"
-            )
+        self.error_bound = check_number(error_bound, "error_bound", least=1e-15)
         self.background = check_background(background, len(times))
         self.n_events, self.n_dims = locations.shape
         self.requested, self.method = method, None
@@ -493,42 +493,15 @@ class Likelihood:
         DTypeError, InputError
             Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
-        found = []
-        for params, windows, value, rates, slopes in self._evaluate_together(several):
-            if windows is None or not self._attains(params, windows, value, rates):
-                value, slopes = self._log_gradient(params)
-            found.append((value, slopes))
-        return found
-
-    def inverse_rates_at(self, several: Sequence[ParametersBase]) -> list[float]:
-        """Return the sum of 1 / rate over events for each of several parameter sets, by one launch over
-        pairs if possible.
-
-        Parameters
-        ----------
-        several : sequence of Parameters
-
-        Returns
-        -------
-        list of float
-        """
-        found = []
-        for params, windows, value, rates, _ in self._evaluate_together(several):
-            if windows is None or self._bound(windows, value, rates) > self.error_bound:
-                self.evaluate(params)
-                rates = self.inverse_rates
-            found.append(rates)
-        return found
-
-    def _evaluate_together(self, several):
-        """Return, for each parameter set: the set, its windows, and the result of `_sum_slopes`; windows
-        and result are None if one launch cannot evaluate all sets."""
         together = None if self._shards else self._together(several)
         if together is None:
-            return [(params, *[None] * 4) for params in several]
+            return list(map(self._log_gradient, several))
         windows, sums = together
         values, inverse_rates, slopes = self._with_shares(several, sums)
-        return zip(several, windows, values.tolist(), inverse_rates.tolist(), slopes)
+        return [
+            one[2:4] if self._attains(*one[:3], one[4]) else self._log_gradient(one[0])
+            for one in zip(several, windows, values.tolist(), slopes, inverse_rates.tolist())
+        ]
 
     def _together(self, several):
         """Return the windows and the sums over events of several parameter sets, from one launch over
@@ -570,7 +543,7 @@ class Likelihood:
             pk.static(self.n_dims),
             n_blocks,
             block,
-            *several[0].background_exponents,
+            several[0].background_exponents,
             of_each,
             self.horizon_h,
             sums.t,
@@ -604,7 +577,7 @@ class Likelihood:
     def _bound(self, windows, value, inverse_rates):
         """Return a bound of the relative error of the log-likelihood `value` due to the pairs that its
         windows omit."""
-        error = windows.error(inverse_rates)
+        error = windows.missing * inverse_rates if windows.missing else 0.0
         return error and (error / abs(value) if value else math.inf)
 
     def _attains(self, params, windows, value, inverse_rates):
@@ -717,80 +690,3 @@ class Likelihood:
         if self.background:
             slopes[:, 1:3] = 0.0
         return sums[:, 0] - share, sums[:, 1], slopes
-
-
-def log_likelihood(
-    locations: ArrayLike,
-    times: ArrayLike,
-    params: ParametersBase,
-    **options: Any,
-) -> float:
-    """Return the log-likelihood of a spatiotemporal Hawkes process with parameters `params`.
-
-    For several evaluations on the same events, construct a `Likelihood`, which also reports the bound of the
-    error.
-
-    Parameters
-    ----------
-    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
-    times : array-like, shape (n_events,), hours, ascending
-    params : Parameters
-    **options
-        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As in `Likelihood`.
-
-    References
-    ----------
-    Holbrook et al. (2021); equation (4) of `portable.models.hawkes`.
-
-    Examples
-    --------
-    >>> from portable.models import hawkes
-    >>> params = hawkes.Parameters(mu0=1.0, tau_x=1.6, tau_t=336.0, theta=0.3, omega=1.0, h=0.1)
-    >>> events = hawkes.simulate(params, n_immigrants=50, horizon_h=1000.0, seed=1)
-    >>> round(hawkes.log_likelihood(events.locations, events.times, params, space="serial"), 3)
-    -450.205
-    """
-    check_params(params)
-    return Likelihood(locations, times, **options).log_likelihood(params)
-
-
-def excitation_probabilities(
-    locations: ArrayLike,
-    times: ArrayLike,
-    params: ParametersBase,
-    **options: Any,
-) -> Floats:
-    """Return the probability that each event was triggered by an earlier event.
-
-    Parameters
-    ----------
-    locations : array-like, shape (n_events, n_dims), n_dims = 1, 2 or 3, kilometres
-    times : array-like, shape (n_events,), hours, ascending
-    params : Parameters
-    **options
-        As in `Likelihood`: method, background_self, error_bound, dtype, horizon_h, space and others.
-
-    Returns
-    -------
-    ndarray, shape (n_events,), in [0, 1]
-
-    Raises
-    ------
-    ShapeError, DTypeError, FiniteError, OrderError, InputError
-        As in `Likelihood`.
-
-    References
-    ----------
-    Holbrook et al. (2021), equation (2); equation (5) of `portable.models.hawkes`.
-    """
-    check_params(params)
-    return Likelihood(locations, times, **options).excitation_probabilities(params)

@@ -17,13 +17,13 @@ s excite later events, but have no log rate in the first sum; events at equal ti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import ArrayLike, Floats, Ints
+from ..shared.annotations import Floats, Ints
 from ..shared.checks import (
     as_numbers,
     check_count,
@@ -68,13 +68,9 @@ class Mutual(Shown):
         A shape does not fit, a number is negative, a rate is not positive.
     """
 
-    mu: Floats
-    branching: Floats
-    rates: Floats
-
-    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
-
-        def __init__(self, mu: ArrayLike, branching: ArrayLike, rates: ArrayLike) -> None: ...
+    mu: Any
+    branching: Any
+    rates: Any
 
     def __post_init__(self) -> None:
         rates = check_rates(self.rates)
@@ -107,13 +103,6 @@ def check_rates(rates):
         k = int(np.argmax(rates <= 0.0))
         raise InputError(f"rates[{k}] is {rates[k]}; expected a positive number")
     return rates
-
-
-class Fitted(Protocol):
-    """A fitted model in time, of one type or several."""
-
-    @property
-    def params(self) -> Mutual: ...
 
 
 class MutualSlopes(NamedTuple):

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
+from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_choice, check_count, check_kind, check_numbers
+from ..shared.checks import check_choice, check_count, check_kind
 from ..shared.extras import need
 from ..shared.notebook_html import Shown
+from .checks import check_each
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
@@ -21,7 +22,6 @@ from .mutual_likelihood import MutualLikelihood, designs
 _LEAST_MU = 1e-8  # lower bound of mu as a share of the mean rate of a type, so that no event has a rate of 0
 _STEP = 1e-4  # step in the logarithms of rates for numerical second derivatives
 _MOST_NUMBERS = 2**28  # largest size of the observed information
-_MAX_ITER = 2_000
 
 
 class _Spread(NamedTuple):
@@ -201,7 +201,7 @@ def fit_mutual(
     weights: ArrayLike | None = None,
     fixed_rates: bool = False,
     errors: bool = True,
-    max_iter: int = _MAX_ITER,
+    max_iter: int = 2_000,
 ) -> MutualFit:
     """Estimate the parameters of mutually exciting types by maximum likelihood (L-BFGS-B, with the exact
     gradient).
@@ -254,9 +254,7 @@ def fit_mutual(
 def _check_weights(weights, rates):
     if weights is None:
         return None
-    weights = check_numbers(weights, "weights", 1)
-    if weights.shape != rates.shape:
-        raise ShapeError(f"weights has shape {weights.shape} for {len(rates)} rates; expected one each")
+    weights = check_each(weights, "weights", len(rates), "rates")
     if (weights < 0.0).any() or not weights.sum() > 0.0:
         raise InputError(f"weights has {weights.min()}; expected at least 0, and one above 0")
     return weights / weights.sum()

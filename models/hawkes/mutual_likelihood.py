@@ -4,7 +4,7 @@ into blocks, chunks and pieces for the sums."""
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..shared.launches import launch
 from . import mutual_kernels as kernels
 from .checks import check_horizon, check_times
 from .forecast import Forecast
-from .mutual import draw_after, Fitted, Mutual, MutualSlopes
+from .mutual import draw_after, Mutual, MutualSlopes
 
 
 BLOCKS = 8, 16  # most events of a block, for few types and for many: its pairs are summed directly
@@ -56,7 +56,9 @@ class Layout:
 
     def __init__(self, times, types, n_types, n_rates):
         n_blocks = len(begin := blocks_of(times, BLOCKS[n_types >= _MANY])) - 1
-        width = blocks_of_chunk(n_blocks, 16 * n_rates * n_types)
+        row_bytes = 16 * n_rates * n_types
+        # blocks per chunk
+        width = max(SPAN, int(np.clip(n_blocks * row_bytes // _CHUNKS, *ROWS_BYTES)) // row_bytes)
         block = np.repeat(np.arange(n_blocks), np.diff(begin))
         key = block // width * n_types + types
         self.order = order = np.argsort(key, kind="stable")
@@ -94,11 +96,6 @@ def blocks_of(times, most):
     separated; a large group of ties is a block by itself."""
     ties = [np.searchsorted(times, times[::most], side=side) for side in ("left", "right")]
     return np.unique(np.concatenate([*ties, [len(times)]]))
-
-
-def blocks_of_chunk(n_blocks, row_bytes):
-    """Return the number of blocks per chunk, for rows of `row_bytes` bytes."""
-    return max(SPAN, int(np.clip(n_blocks * row_bytes // _CHUNKS, *ROWS_BYTES)) // row_bytes)
 
 
 def cut(keys, n_lanes):
@@ -158,7 +155,7 @@ class MutualLikelihood:
         self.origin_h, self.times, self.types = float(times[0]), times - times[0], types
         self.n_before = int(np.searchsorted(self.times, self.window[0]))
         self.counts = np.bincount(types[self.n_before :], minlength=self.n_types)
-        with pk.use(pk.default_space() if space is None else space) as self.space:
+        with pk.use(space) as self.space:
             self.layout = functools.cache(functools.partial(Layout, self.times, types, self.n_types))
         self._buffers, self._parts = functools.cache(self._make_buffers), functools.cache(self._make_parts)
 
@@ -310,7 +307,7 @@ class MutualLikelihood:
             found[self.layout(len(rates)).order] = out.to_numpy()
         return found
 
-    def intensity(self, params: Mutual | Fitted, times: ArrayLike) -> Floats:
+    def intensity(self, params: Any, times: ArrayLike) -> Floats:
         """Return the rate of each type at the given times, shape (n_types, n_times).
 
         Parameters
@@ -344,7 +341,7 @@ class MutualLikelihood:
 
     def forecast(
         self,
-        params: Mutual | Fitted,
+        params: Any,
         hours: float,
         *,
         n_draws: int = 500,

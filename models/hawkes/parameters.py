@@ -12,7 +12,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import ArrayLike, Floats, Function
+from ..shared.annotations import Function
 from ..shared.checks import check_number, check_numbers
 from .triggering import EXPONENTIAL, Triggering
 
@@ -231,22 +231,11 @@ class Background:
         Simulates background events between two times, (locations, times); required for forecasts.
     """
 
-    density: Floats
+    density: Any
     mass: float
-    mass_until: Floats | None = None
+    mass_until: Any = None
     at: Function | None = None
     draw: Function | None = None
-
-    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
-
-        def __init__(
-            self,
-            density: ArrayLike,
-            mass: float,
-            mass_until: ArrayLike | None = None,
-            at: Function | None = None,
-            draw: Function | None = None,
-        ) -> None: ...
 
     def __post_init__(self) -> None:
         density = check_numbers(self.density, "Background: density", 1)

@@ -43,15 +43,13 @@ def default_priors(params_type):
     restricted to values above the lower bound of a parameter that has one."""
     least = params_type.triggering.least
     return {
-        coordinate_name(params_type, name): _half_normal_above(least[name])
+        coordinate_name(params_type, name): replace(
+            normal(least[name], 10.0), low=least[name], text=f"half-normal above {least[name]:g}, sd 10"
+        )
         if name in least
         else half_normal(1.0 if name == "mu0" else 10.0)
         for name in params_type.names()
     }
-
-
-def _half_normal_above(low):
-    return replace(normal(low, 10.0), low=low, text=f"half-normal above {low:g}, sd 10")
 
 
 def check_priors(priors, params_type):

@@ -328,7 +328,10 @@ def sample_nuts(
     free, priors, least, cut = check_target(likelihood, start, fixed, priors, least)
     start = raise_to(least, start)
     check_start(start, cut, free)
-    nutpie = _nutpie()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
+        need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler")
+        nutpie = need("nutpie", "nuts", "the no-U-turn sampler")
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)
     target = _Target(likelihood, mode, log_covariance, free, cut)
     n = len(free)
@@ -368,13 +371,6 @@ def sample_nuts(
     if not found.complete:  # nutpie handles Ctrl-C itself, and returns the draws that all chains have
         raise stopped(KeyboardInterrupt(), found)
     return found.converged()
-
-
-def _nutpie():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
-        need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler")
-        return need("nutpie", "nuts", "the no-U-turn sampler")
 
 
 class _Target:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
+from portable.errors import InputError
 
 from ..shared.annotations import ArrayLike
 from ..shared.checks import check_count, check_kind, check_number, check_numbers
 from ..shared.extras import need
 from ..shared.notebook_html import Shown
+from .checks import check_each
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
 from .likelihood import Likelihood
@@ -92,21 +93,14 @@ def score_forecast(
     number = float((ahead.counts >= n).mean()), float((ahead.counts <= n).mean())
     places = found = None
     if locations is not None and n:
-        there = _add_values(locations, "locations", 2, times)[inside]
+        there = check_each(locations, "locations", len(times), "times", 2)[inside]
         places = _places(ahead.locations, there, check_count(n_cells, "n_cells", 2))
     if marks is not None:
         if ahead.marks is None:
             raise InputError("marks need a forecast with marks: fit a model with marks")
-        own = _add_values(marks, "marks", 1, times)[inside]
+        own = check_each(marks, "marks", len(times), "times")[inside]
         found = _marks(ahead.marks, own, check_number(mark_width, "mark_width", above=0.0))
     return ForecastScore(n, number, places, found)
-
-
-def _add_values(values, name, n_dims, times):
-    values = check_numbers(values, name, n_dims)
-    if len(values) != len(times):
-        raise ShapeError(f"{name} has {len(values)} entries for {len(times)} times; expected one each")
-    return values
 
 
 def _places(drawn, there, n_cells):
@@ -175,7 +169,7 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
     """
     stats = need("scipy.stats", "stats", "the test of information gain")
     ours = check_numbers(ours, "ours", 1)
-    theirs = _add_values(theirs, "theirs", 1, ours)
+    theirs = check_each(theirs, "theirs", len(ours), "times")
     n = len(ours)
     if n < 3:
         raise InputError(f"ours has {n} events; expected at least 3 to compare models")

@@ -32,6 +32,7 @@ from .checks import check_events
 from .kernels import LOG2_E, squared_distance
 
 _N_H, N_OMEGA = 5, 8
+_CELLS = _N_H * N_OMEGA
 # Ratio of neighbours on the grid of omega and of h^2: 8, which is three squarings of the exponential.
 FACTOR = 8.0
 # largest h relative to the spread of places; smallest omega times the hours of observation
@@ -118,9 +119,9 @@ def weighted_density(team, n_dims, a_x, x, weights, places, same, out):
 
 
 @pk.kernel
-def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest, widest, scale, f, g, out):
-    """Compute q of event i of draw r of set s for each omega and h; `order` holds the place that is paired
-    with each time in a draw.
+def pair_ratios(i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest, widest, scale, f, g, out):
+    """Compute q of event i of draw r for each omega and h; `order` holds the place that is paired with each
+    time in a draw.
 
     Values of omega and h^2 on the grid differ by powers of FACTOR, so exponentials follow by squaring: a pair
     costs two exponentials, and 3 (n_h + n_omega) + 2 n_h n_omega operations.
@@ -130,17 +131,15 @@ def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowe
     for w in range(n_omega):
         for k in range(n_h):
             sums[w, k] = 0.0
-    own = order[s, i, r]
-    a_t = slowest[s]
-    a_x = widest[s]
-    for j in range(begin[s, i], before[s, i]):
-        other = order[s, j, r]
+    own = order[i, r]
+    for j in range(begin[i], before[i]):
+        other = order[j, r]
         r2 = 0.0
         for c in range(n_dims):
-            d = x[s, c, own] - x[s, c, other]
+            d = x[c, own] - x[c, other]
             r2 += d * d
-        late = pk.fast_exp2(a_t * (t[s, i] - t[s, j]))
-        term = pk.fast_exp2(a_x * r2)
+        late = pk.fast_exp2(slowest * (t[i] - t[j]))
+        term = pk.fast_exp2(widest * r2)
         for k in range(n_h):
             near[k] = term
             term *= term
@@ -152,12 +151,10 @@ def pair_ratios(s, i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowe
             late *= late
             late *= late
             late *= late
-    common = 1.0 / (f[s, own] * g[s, i])
+    common = 1.0 / (f[own] * g[i])
     for w in range(n_omega):
         for k in range(n_h):
-            out[s * n_omega * n_h + w * n_h + k, i, r] = pk.float32(
-                min(scale[s, w, k] * common * sums[w, k], 1e30)
-            )
+            out[w * n_h + k, i, r] = pk.float32(min(scale[w, k] * common * sums[w, k], 1e30))
 
 
 @pk.kernel
@@ -236,94 +233,85 @@ def triggering_test(
     True
     """
     locations, times = check_events(locations, times)
-    return several_tests([(locations, times)], n_simulations=n_simulations, seeds=[seed], space=space)[0]
-
-
-def several_tests(sets, *, n_simulations=199, seeds, space=None) -> list[TriggeringTest]:
-    """Run `triggering_test` on several sets with equal numbers of events, with common launches."""
     n_simulations = check_count(n_simulations, "n_simulations")
-    seeds = [check_seed(seed) for seed in seeds]
-    with pk.use(pk.default_space() if space is None else space):
-        tables = _Tables(sets)
-        shares, roots = tables.gains([np.random.default_rng([seed, 62]) for seed in seeds], n_simulations)
-    return [tables.judged(k, share, root) for k, (share, root) in enumerate(zip(shares, roots))]
+    random = np.random.default_rng([check_seed(seed), 62])
+    with pk.use(space):
+        tables = _Tables(locations, times)
+        shares, roots = tables.gains(random, n_simulations)
+    largest, cell = stands_out(roots), int(roots[:, 0].argmax())
+    w, i = divmod(cell, _N_H)
+    return TriggeringTest(
+        float((largest >= largest[0]).mean()),
+        float(largest[0]),
+        largest[1:],
+        float(1.0 / tables.omega[w]),
+        float(tables.h[i]),
+        float(shares[cell, 0]),
+        len(tables.t),
+        tables.omega,
+        tables.h,
+    )
 
 
 class _Tables:
-    """Places, times and densities of the sets, and the grid of each."""
+    """Places, times and densities of the tested events, and the grid."""
 
-    def __init__(self, sets):
-        rows = _rows(len(sets[0][1]))
+    def __init__(self, locations, times):
+        rows = _rows(len(times))
         kept, ends = np.concatenate(rows), np.cumsum([0, *map(len, rows)]).tolist()
-        self.rows = list(zip(ends, ends[1:]))
-        x = np.stack([locations[kept].T for locations, _ in sets])
-        self.t = np.stack([times[kept] for _, times in sets])
-        self.x = x - x.mean(axis=2, keepdims=True)
-        n_sets, self.n_dims, n = self.x.shape
-        self.begin, self.before = np.empty((2, n_sets, n), np.int32)
-        hours = np.zeros(n_sets)
+        self.rows, self.t = list(zip(ends, ends[1:])), times[kept]
+        x = np.ascontiguousarray(locations[kept].T)
+        self.x = x - x.mean(axis=1, keepdims=True)
+        self.n_dims, n = x.shape
+        self.begin, self.before = np.empty((2, n), np.int32)
+        hours = 0.0
         for low, high in self.rows:
-            self.begin[:, low:high] = low
-            for k, t in enumerate(self.t[:, low:high]):
-                self.before[k, low:high] = low + np.searchsorted(t, t, side="left")
-                hours[k] += t[-1] - t[0]
-        spread = _or_one(np.sqrt(self.x.var(axis=2).mean(axis=1)))
-        self.h = _WIDEST * spread[:, None] * FACTOR ** (-0.5 * np.arange(_N_H))
-        self.omega = SLOWEST / _or_one(hours / len(rows))[:, None] * FACTOR ** np.arange(N_OMEGA)
+            t, self.begin[low:high] = self.t[low:high], low
+            self.before[low:high] = low + np.searchsorted(t, t, side="left")
+            hours += t[-1] - t[0]
+        spread = _or_one(np.sqrt(self.x.var(axis=1).mean()))
+        self.h = _WIDEST * spread * FACTOR ** (-0.5 * np.arange(_N_H))
+        self.omega = SLOWEST / _or_one(hours / len(rows)) * FACTOR ** np.arange(N_OMEGA)
         self.f = _adaptive_density(self.x, spread * n ** (-1.0 / (self.n_dims + 4)))
-        span = _or_one(self.t[:, -1] - self.t[:, 0])
-        self.g = _density(self.t[:, None, :], np.repeat((0.3 * span * n**-0.2)[:, None], n, axis=1))
+        span = _or_one(self.t[-1] - self.t[0])
+        self.g = _density(self.t[None], np.full(n, 0.3 * span * n**-0.2))
 
-    def _orders(self, randoms, n_simulations):
-        """Draw the permutations: the place paired with each time, shape (n_sets, n, 1 + n_simulations);
-        the first is the observed pairing."""
-        order = np.empty((len(randoms), self.t.shape[1], 1 + n_simulations), np.int32)
-        for k, random in enumerate(randoms):
-            for low, high in self.rows:
-                own = np.tile(np.arange(low, high, dtype=np.int32), (1 + n_simulations, 1))
-                random.permuted(own[1:], axis=1, out=own[1:])
-                order[k, low:high] = own.T
+    def _orders(self, random, n_simulations):
+        """Draw the permutations: the place paired with each time, shape (n, 1 + n_simulations); the first is
+        the observed pairing."""
+        order = np.empty((len(self.t), 1 + n_simulations), np.int32)
+        for low, high in self.rows:
+            own = np.tile(np.arange(low, high, dtype=np.int32), (1 + n_simulations, 1))
+            random.permuted(own[1:], axis=1, out=own[1:])
+            order[low:high] = own.T
         return order
 
     def _scales(self):
-        """Return the factors of the sums over pairs, shape (n_sets, n_omega, n_h): normalising constants
-        over expected offspring."""
+        """Return the factors of the sums over pairs, shape (n_omega, n_h): normalising constants over
+        expected offspring."""
         # expected offspring within the runs for theta = 1, for each omega
-        offspring = np.zeros(self.omega.shape)
+        offspring = np.zeros(N_OMEGA)
         for low, high in self.rows:
-            left = self.t[:, high - 1 : high] - self.t[:, low:high]
-            offspring -= np.expm1(-self.omega[:, :, None] * left[:, None, :]).sum(axis=2)
-        norm = self.omega[:, :, None] / (math.sqrt(2.0 * math.pi) * self.h[:, None, :]) ** self.n_dims
-        return norm / _or_one(offspring)[:, :, None]
+            left = self.t[high - 1] - self.t[low:high]
+            offspring -= np.expm1(-self.omega[:, None] * left).sum(axis=1)
+        norm = self.omega[:, None] / (math.sqrt(2.0 * math.pi) * self.h) ** self.n_dims
+        return norm / _or_one(offspring)[:, None]
 
-    def gains(self, randoms, n_simulations):
-        """Return the best share s, and the root of twice its log-likelihood gain, shapes (n_sets, n_omega
-        * n_h, 1 + n_simulations)."""
-        n_sets, n = self.t.shape
-        order, cells = self._orders(randoms, n_simulations), N_OMEGA * _N_H
-        data = [pk.copy_of(v) for v in (self.x, self.t)]
-        widths = -LOG2_E * self.omega[:, 0], -0.5 * LOG2_E / self.h[:, 0] ** 2
-        rest = self.begin, self.before, *widths, self._scales(), self.f, self.g
-        rest, sizes = [pk.copy_of(v) for v in rest], [pk.static(v) for v in (self.n_dims, _N_H, N_OMEGA)]
-        found = np.empty((2, n_sets * cells, 1 + n_simulations))
-        at_once = max(_MOST_BYTES // (4 * n_sets * cells * n), 8)
+    def gains(self, random, n_simulations):
+        """Return the best share s, and the root of twice its log-likelihood gain, shapes (n_omega * n_h, 1 +
+        n_simulations)."""
+        n, order = len(self.t), self._orders(random, n_simulations)
+        arrays = self.x, self.t, self.begin, self.before, self._scales(), self.f, self.g
+        x, t, begin, before, *rest = map(pk.copy_of, arrays)
+        widths = -LOG2_E * self.omega[0], -0.5 * LOG2_E / self.h[0] ** 2
+        sizes, found = [pk.static(v) for v in (self.n_dims, _N_H, N_OMEGA)], []
+        at_once = max(_MOST_BYTES // (4 * _CELLS * n), 8)
         for low in range(0, 1 + n_simulations, at_once):
-            some = pk.copy_of(order[:, :, low : low + at_once])
-            q = pk.empty((n_sets * cells, n, some.shape[2]), np.float32)
-            launch(some.shape, pair_ratios, *sizes, *data, some, *rest, q)
-            found[:, :, low : low + at_once] = best_shares(q)
-        return found.reshape(2, n_sets, cells, 1 + n_simulations)
-
-    def judged(self, k, shares, roots):
-        """Return the TriggeringTest of set k from its best shares and roots."""
-        largest = stands_out(roots)
-        cell = int(roots[:, 0].argmax())
-        w, i = divmod(cell, _N_H)
-        best = float(1.0 / self.omega[k, w]), float(self.h[k, i]), float(shares[cell, 0])
-        p_value, n_tested = float((largest >= largest[0]).mean()), self.t.shape[1]
-        return TriggeringTest(
-            p_value, float(largest[0]), largest[1:], *best, n_tested, self.omega[k], self.h[k]
-        )
+            some = pk.copy_of(order[:, low : low + at_once])
+            q = pk.empty((_CELLS, *some.shape), np.float32)
+            launch(some.shape, pair_ratios, *sizes, x, t, some, begin, before, *widths, *rest, q)
+            found.append(best_shares(q))
+        return np.concatenate(found, axis=2)
 
 
 def stands_out(roots):
@@ -368,21 +356,18 @@ def kernel_sums(x, places, weights, widths, same):
 
 def _density(x, widths):
     """Return the leave-one-out kernel density at the places, with a separate width for each kernel; shape
-    (n_sets, n_places)."""
-    _, n_dims, n = x.shape
-    sums = [kernel_sums(one, one, w**-n_dims, w, np.arange(n)) for one, w in zip(x, widths)]
-    density = np.array(sums) / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
-    return np.maximum(density, 1e-9 * _or_one(density.mean(axis=1, keepdims=True)))
+    (n_places,)."""
+    n_dims, n = x.shape
+    sums = kernel_sums(x, x, widths**-n_dims, widths, np.arange(n))
+    density = sums / ((2.0 * math.pi) ** (0.5 * n_dims) * n)
+    return np.maximum(density, 1e-9 * _or_one(density.mean()))
 
 
 def _adaptive_density(x, width):
     """Return the leave-one-out kernel density with widths inversely proportional to the root of a pilot
     density (Abramson 1982)."""
-    n = x.shape[2]
-    widths = np.repeat(width[:, None], n, axis=1)
+    widths = np.full(x.shape[1], width)
     for _ in range(2):
         density = np.log(_density(x, widths))
-        widths = width[:, None] * np.exp(
-            np.clip(0.5 * (density.mean(axis=1, keepdims=True) - density), -3.0, 1.0)
-        )
+        widths = width * np.exp(np.clip(0.5 * (density.mean() - density), -3.0, 1.0))
     return _density(x, widths)

@@ -72,7 +72,7 @@ class PairSums:
         self._rows = rows = np.ascontiguousarray(locations.T) - self.centre[:, None]
         rounded = dtype is not np.float64
         self._rounding = float(np.abs(rows - rows.astype(dtype)).max()) if rounded else 0.0
-        with pk.use(pk.default_space() if space is None else space) as self.space:
+        with pk.use(space) as self.space:
             # Both arrays are private to this object, so a space that can access them uses them without a
             # copy.
             with_marks = rows if marks is None else np.vstack([rows, marks])
@@ -135,7 +135,8 @@ class PairSums:
             return "all_pairs"
         if self.crowded:
             return "windowed"
-        reach = tuple(map(_power_of_two, (windows.excitation_h, windows.background_h, params.tau_x)))
+        reach = windows.excitation_h, windows.background_h, params.tau_x
+        reach = [math.frexp(one)[1] if math.isfinite(one) else one for one in reach]
         if self._cheapest is None or self._cheapest[0] != reach:
             self._cheapest = reach, self._compare(params, windows)
         return self._cheapest[1]
@@ -309,8 +310,8 @@ class PairSums:
             first,
             end,
             block,
-            *params.background_exponents,
-            *of_events,
+            params.background_exponents,
+            of_events,
             found,
         )
         return found
@@ -410,10 +411,6 @@ def _background_km(params, windows):
 def _required_sums(params, windows, n_mu):
     """Return the settings of the sums of (1): bandwidths, reaches in hours and km, and number of rows."""
     return params.tau_x, params.tau_t, windows.background_h, _background_km(params, windows), n_mu
-
-
-def _power_of_two(value):
-    return math.frexp(value)[1] if math.isfinite(value) else math.inf
 
 
 def _split(times):

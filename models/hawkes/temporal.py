@@ -232,7 +232,7 @@ class TemporalLikelihood:
         first = np.arange(0, self.n_events, self._block)
         last = np.minimum(first + self._block, self.n_events) - 1
         share = first - np.searchsorted(times, times[first], side="left")
-        with pk.use(pk.default_space() if space is None else space) as self.space:
+        with pk.use(space) as self.space:
             self._t, self._share = pk.copy_of(times), pk.copy_of(share.astype(float))
             self._sums, self._before = (pk.zeros((2, len(first))) for _ in range(2))
         self._gaps = np.append(times[first[1:]] - times[last[:-1]], 0.0)

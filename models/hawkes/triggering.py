@@ -331,16 +331,11 @@ class Decay:
         return replace(self, **found)
 
 
-def _signs(units):
-    """Return the derivatives of the logarithm of each parameter's form for kernels in its own logarithm:
-    -1 for reciprocals, else 1."""
-    return tuple(-1.0 if is_reciprocal(unit) else 1.0 for unit in units)
-
-
 def _along(function, units):
     """Return a function that computes `function`(x, p) and its derivatives in the logarithms of the
     parameters, without reciprocals."""
-    n, signs = len(units), _signs(units)
+    # the derivative of the logarithm of each parameter's form for kernels in its own logarithm
+    n, signs = len(units), tuple(-1.0 if is_reciprocal(unit) else 1.0 for unit in units)
 
     @pk.function
     def moved(x, p, z):
@@ -391,14 +386,20 @@ def _reach(decay, p, k):
     return math.exp(high)
 
 
+def tabulate_shares(share, most):
+    """Return 2,000 delays, evenly spaced in their logarithm from 1e-9 of the longest one on, after 0; and
+    the share of offspring within each."""
+    delays = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
+    shares = np.array([0.0, *(float(share(delay)) for delay in delays[1:])])
+    return delays, np.maximum.accumulate(shares)  # the last shares may decrease due to rounding
+
+
 def _draw(decay, random, n, p):
-    """Draw n delays by inversion of the share on a grid of 2,000 delays, evenly spaced in their logarithm
-    from 1e-9 of the longest delay on."""
+    """Draw n delays by inversion of the tabulated share."""
     q = for_kernels(p, decay.units)
     most = min(_reach(decay, p, 30.0), decay.most_h, 1e12)
-    grid = np.concatenate([[0.0], np.geomspace(1e-9 * most, most, 2_000)])
-    shares = np.array([float(decay.share(v, q)) if v else 0.0 for v in grid])
-    return np.interp(random.random(n) * shares[-1], shares, grid)
+    delays, shares = tabulate_shares(lambda delay: decay.share(delay, q), most)
+    return np.interp(random.random(n) * shares[-1], shares, delays)
 
 
 @functools.cache

@@ -40,10 +40,6 @@ class Windows(NamedTuple):
     cut: float
     missing: float
 
-    def error(self, sum_of_inverse_rates):
-        """Return an upper bound of the absolute error of the log-likelihood, given the sum of 1 / rate."""
-        return self.missing * sum_of_inverse_rates if self.missing else 0.0
-
 
 EVERYTHING = Windows(math.inf, math.inf, math.inf, math.inf, 0.0)
 

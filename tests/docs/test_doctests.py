@@ -17,7 +17,7 @@ WITHOUT = {*TYPES, *WORDS, "Report", "register", "resolve"}
 MAIN = {
     *(
         "portable.models.hawkes.simulate",
-        "portable.models.hawkes.log_likelihood",
+        "portable.models.hawkes.Likelihood",
         "portable.models.hawkes.fit",
     ),
     *("portable.models.tmap.TransientMAP", "portable.models.tmap.fit", "portable.models.edm.simplex"),

@@ -26,6 +26,7 @@ from portable.models.hawkes import backgrounds as hawkes_backgrounds
 from portable.models.hawkes import cell_kernels as hawkes_cells
 from portable.models.hawkes import chain_kernels as hawkes_chains
 from portable.models.hawkes import excitation as hawkes_excitation
+from portable.models.hawkes import histogram as hawkes_histogram
 from portable.models.hawkes import kernels as hawkes_plain
 from portable.models.hawkes import mutual_kernels as hawkes_mutual
 from portable.models.hawkes import significance as hawkes_significance
@@ -91,9 +92,9 @@ def run_hawkes(some):
     for n_dims, precision in some(itertools.product((1, 2, 3), ("float64", "mixed"))):
         events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
         for method in ("all_pairs", "windowed"):
-            hawkes.log_likelihood(
-                *events, params, method=method, dtype=precision, error_bound=1e-3, space="serial"
-            )
+            hawkes.Likelihood(
+                *events, method=method, dtype=precision, error_bound=1e-3, space="serial"
+            ).log_likelihood(params)
     for method in ("all_pairs", "windowed", "cells"):
         likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3, space="serial")
         likelihood.gradient(params), likelihood.log_gradients([params] * 2)
@@ -121,6 +122,8 @@ def run_hawkes(some):
         )
         likelihood.gradient(params), likelihood.log_gradients([params] * 2)
     hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
+    with mock.patch("portable.models.hawkes.cells.MOST_PAIRS", 0):  # windows in place of a list
+        hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
     hawkes.residuals(likelihood, params)
@@ -129,6 +132,7 @@ def run_hawkes(some):
         hawkes.Likelihood(1e4 * events[0], events[1], method=method, **wide).gradient(PAPERS)
     hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1, space="serial")
     hawkes.TemporalLikelihood(events[1], space="serial").fit(n_simulations=1)
+    hawkes.fit_histogram(events[1], [0.0, 9.0], space="serial")
     mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2, space="serial")
     hawkes.fit_mutual(mutual, [0.1, 1.0], max_iter=1)
     mutual.gradient(hawkes.Mutual([1.0, 1.0], np.zeros((2, 2, 2)), [1.0, 2.0]), rates=False)
@@ -139,6 +143,7 @@ def run_hawkes(some):
 HAWKES = [
     hawkes_plain,
     hawkes_excitation,
+    hawkes_histogram,
     hawkes_cells,
     hawkes_chains,
     hawkes_summaries,

@@ -198,7 +198,7 @@ def test_simulated_and_found_again(name):
         space="threads",
     )
     found = fit(likelihood, start=dataclasses.replace(truth, theta=0.2, c=1.0, h=0.1))
-    assert found.converged and not found.not_identified
+    assert found.converged and np.isfinite([*found.standard_errors.values()]).all()
     for k, parameter in enumerate(found.free):
         off = np.log(getattr(found.params, parameter) / getattr(truth, parameter))
         assert abs(off) < 4.0 * found.log_covariance[k, k] ** 0.5, parameter

@@ -10,12 +10,20 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import portable as pk
-from portable.models import hawkes
 from portable.models.hawkes import kernels, Likelihood
 
 from . import reference
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events
+
+
+def log_likelihood(locations, times, params, **options):
+    return Likelihood(locations, times, **options).log_likelihood(params)
+
+
+def excitation_probabilities(locations, times, params, **options):
+    return Likelihood(locations, times, **options).excitation_probabilities(params)
+
 
 METHODS = ["all_pairs", "windowed", "cells"]
 N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for the interpreter
@@ -27,7 +35,7 @@ def test_agrees_with_the_reference(space, n_dims, method):
     locations, times = random_events(N_EVENTS, n_dims)
     wanted = reference.log_likelihood(locations, times, PARAMS)
     # An error_bound of 1e-15 omits only terms that rounding would lose.
-    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, error_bound=1e-15, space=space)
+    value = log_likelihood(locations, times, PARAMS, method=method, error_bound=1e-15, space=space)
     assert isinstance(value, float)
     assert_agrees(value, wanted, N_EVENTS)
 
@@ -44,7 +52,7 @@ def test_sums_of_several_blocks(space, method):
     n_events = 300 if space == "checked" else 4500
     locations, times, wanted = many_events(n_events)
     options = {"method": method, "error_bound": 1e-15}
-    assert_agrees(hawkes.log_likelihood(locations, times, PARAMS, space=space, **options), wanted, n_events)
+    assert_agrees(log_likelihood(locations, times, PARAMS, space=space, **options), wanted, n_events)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -53,11 +61,18 @@ def test_probabilities_agree_with_the_reference(space, background_self, method):
     locations, times = random_events(N_EVENTS, 2)
     options = {"background_self": background_self}
     wanted = reference.excitation_probabilities(locations, times, PARAMS, **options)
-    got = hawkes.excitation_probabilities(
+    got = excitation_probabilities(
         locations, times, PARAMS, method=method, error_bound=1e-15, space=space, **options
     )
     assert got.shape == (N_EVENTS,) and got[0] == 0.0 and got.min() >= 0.0 and 0.1 < got.max() <= 1.0
     assert_agrees(got, wanted, N_EVENTS)
+
+
+def mixed_agrees(space, method, locations, times, params, shift=0.0):
+    """Compare pairs in float32, at places moved by `shift`: at most 1e-6 of the log-likelihood is lost."""
+    wanted = reference.log_likelihood(locations, times, params)
+    value = log_likelihood(locations + shift, times, params, method=method, dtype="mixed", space=space)
+    assert value == pytest.approx(wanted, rel=1e-6)
 
 
 # two dimensions have the test below
@@ -67,9 +82,7 @@ def test_probabilities_agree_with_the_reference(space, background_self, method):
 def test_mixed_precision(space, n_dims, method):
     """float32 pairs lose at most 1e-6 of the log-likelihood."""
     locations, times = random_events(N_EVENTS, n_dims)
-    wanted = reference.log_likelihood(locations, times, PARAMS)
-    value = hawkes.log_likelihood(locations, times, PARAMS, method=method, dtype="mixed", space=space)
-    assert value == pytest.approx(wanted, rel=1e-6)
+    mixed_agrees(space, method, locations, times, PARAMS)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -82,9 +95,7 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
     gaps[20:25] = 2e-5, 0.0, 3e-6, 1e-6, 1e-3
     locations, times = random.normal(0.0, 0.1, (N_EVENTS, 2)), np.cumsum(gaps)
     params = replace(PARAMS, omega=60.0, h=0.07, tau_t=336.0)
-    wanted = reference.log_likelihood(locations, times, params)
-    value = hawkes.log_likelihood(locations, times, params, method=method, dtype="mixed", space=space)
-    assert value == pytest.approx(wanted, rel=1e-6)
+    mixed_agrees(space, method, locations, times, params)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -94,11 +105,7 @@ def test_mixed_precision_works_on_any_map(space, method):
     locations, times = random_events(N_EVENTS, 2)
     params = replace(PARAMS, h=0.01)
     locations = 0.01 * locations
-    wanted = reference.log_likelihood(locations, times, params)
-    value = hawkes.log_likelihood(
-        locations + 5000.0, times, params, method=method, dtype="mixed", space=space
-    )
-    assert value == pytest.approx(wanted, rel=1e-6)
+    mixed_agrees(space, method, locations, times, params, 5000.0)
 
 
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
@@ -107,7 +114,7 @@ def test_no_gap_is_too_short_to_excite(space, precision):
     the same value.
     """
     times = np.array([0.0, 117_000.0, np.nextafter(117_000.0, np.inf)])
-    got = hawkes.excitation_probabilities(np.zeros((3, 2)), times, PARAMS, dtype=precision, space=space)
+    got = excitation_probabilities(np.zeros((3, 2)), times, PARAMS, dtype=precision, space=space)
     wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
     assert wanted[2] > 0.5
     assert_agrees(got, wanted, 3, np.float32)
@@ -151,7 +158,7 @@ def test_one_event(space, horizon_h):
     left = 0.0 if horizon_h is None else 10.0  # observation begins with the event at 2 h
     peak = PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
     expected = PARAMS.mu0 * (PHI(left / PARAMS.tau_t) - 0.5) - PARAMS.theta * math.expm1(-PARAMS.omega * left)
-    value = hawkes.log_likelihood([[4.0, 5.0]], [2.0], PARAMS, horizon_h=horizon_h, space=space)
+    value = log_likelihood([[4.0, 5.0]], [2.0], PARAMS, horizon_h=horizon_h, space=space)
     assert_agrees(value, math.log(peak) - expected, 1)
 
 
@@ -175,14 +182,14 @@ def test_the_order_of_ties_does_not_matter(space):
     first = int(np.flatnonzero(np.diff(times) == 0.0)[0])
     swapped = locations.copy()
     swapped[[first, first + 1]] = locations[[first + 1, first]]
-    one, two = (hawkes.log_likelihood(x, times, PARAMS, space=space) for x in (locations, swapped))
+    one, two = (log_likelihood(x, times, PARAMS, space=space) for x in (locations, swapped))
     assert_agrees(one, two, N_EVENTS)
 
 
 def test_a_later_horizon(space):
     locations, times = random_events(N_EVENTS, 2)
     horizon_h = times[-1] + 7.0
-    value = hawkes.log_likelihood(locations, times, PARAMS, horizon_h=horizon_h, space=space)
+    value = log_likelihood(locations, times, PARAMS, horizon_h=horizon_h, space=space)
     wanted = reference.log_likelihood(locations, times, PARAMS, horizon_h=horizon_h)
     assert_agrees(value, wanted, N_EVENTS)
     assert abs(wanted - reference.log_likelihood(locations, times, PARAMS)) > 0.1
@@ -213,7 +220,7 @@ def test_one_likelihood_for_many_parameters(space, method, keep_background):
 
 
 def test_integers_and_lists_are_events_too(space):
-    value = hawkes.log_likelihood([[0, 0], [1, 2], [2, 0]], [0, 3, 4], PARAMS, space=space)
+    value = log_likelihood([[0, 0], [1, 2], [2, 0]], [0, 3, 4], PARAMS, space=space)
     wanted = reference.log_likelihood(
         np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0]]), np.array([0.0, 3.0, 4.0]), PARAMS
     )

@@ -9,7 +9,6 @@ from numpy.random import default_rng
 
 from portable.models import hawkes
 from portable.models.hawkes.calibration import _TOWN_KM, _TOWNS, SHAPES
-from portable.models.hawkes.significance import several_tests
 from portable.errors import InputError
 
 TRUTH = hawkes.Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
@@ -36,9 +35,9 @@ def test_level(shape):
     """Draw 120 sets without triggering: a correct test of 5 % rejects more than 16 of them once in 20,000
     times.
     """
-    sets = [drawn(shape, [5, k], 70) for k in range(120)]
-    found = several_tests(sets, n_simulations=39, seeds=range(120), space="threads")
-    p_values = np.array([one.p_value for one in found])
+    how = {"n_simulations": 39, "space": "threads"}
+    sets = (drawn(shape, [5, k], 70) for k in range(120))
+    p_values = np.array([hawkes.triggering_test(*one, seed=k, **how).p_value for k, one in enumerate(sets)])
     assert (p_values <= 0.05).sum() <= 16
     assert 0.35 < p_values.mean() < 0.67  # uniform over 1/40, 2/40, ..., 1
 
@@ -54,14 +53,14 @@ def test_the_statistic_by_numpy(space):
     from portable.models.hawkes import significance
 
     locations, times = even(3, 40)
-    tables = significance._Tables([(locations, times)])
-    shares, roots = tables.gains([default_rng(1)], 3)
+    tables = significance._Tables(locations, times)
+    shares, roots = tables.gains(default_rng(1), 3)
     random = default_rng(1)
     orders = np.tile(np.arange(40), (4, 1))
     orders[1:] = random.permuted(np.tile(np.arange(40, dtype=np.int32), (4, 1))[1:], axis=1)
     x, t = locations - locations.mean(axis=0), times
     for draw, (w, k) in ((0, (0, 0)), (2, (1, 1)), (3, (2, 0))):
-        omega, h = tables.omega[0, w], tables.h[0, k]
+        omega, h = tables.omega[w], tables.h[k]
         places = x[orders[draw]]
         r2 = ((places[:, None] - places[None]) ** 2).sum(axis=2)
         dt = t[:, None] - t[None]
@@ -69,13 +68,13 @@ def test_the_statistic_by_numpy(space):
             dt > 0.0, omega * np.exp(-omega * dt) * np.exp(-0.5 * r2 / h**2) / (2 * np.pi * h**2), 0.0
         ).sum(axis=1)
         offspring = (1.0 - np.exp(-omega * (t[-1] - t))).sum()
-        q = xi / offspring / (tables.f[0, orders[draw]] * tables.g[0])
+        q = xi / offspring / (tables.f[orders[draw]] * tables.g)
         s = np.concatenate([[0.0], np.geomspace(1e-5, 1.0, 4000)[:-1]])
         gains = np.log1p(s[:, None] * (q - 1.0)).sum(axis=1)
         cell = w * significance._N_H + k
-        assert roots[0, cell, draw] == pytest.approx(math.sqrt(2.0 * max(gains.max(), 0.0)), abs=0.01)
+        assert roots[cell, draw] == pytest.approx(math.sqrt(2.0 * max(gains.max(), 0.0)), abs=0.01)
         if gains.max() > 0.1:
-            assert shares[0, cell, draw] == pytest.approx(s[gains.argmax()], rel=0.02)
+            assert shares[cell, draw] == pytest.approx(s[gains.argmax()], rel=0.02)
 
 
 def test_noise_has_no_theta():

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from portable.models.hawkes import simulate, excitation_probabilities
+from portable.models.hawkes import Likelihood, simulate
 
 from . import reference
 from .events import PARAMS
@@ -63,7 +63,7 @@ def test_probabilities_find_the_offspring():
     certain."""
     params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
     locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
-    probabilities = excitation_probabilities(locations, times, params, space="serial")
+    probabilities = Likelihood(locations, times, space="serial").excitation_probabilities(params)
     assert 10 < (parents >= 0).sum() < 60
     np.testing.assert_array_equal(probabilities > 0.5, parents >= 0)
 

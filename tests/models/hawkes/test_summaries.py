@@ -14,7 +14,6 @@ from portable.models.hawkes import (
     Background,
     Likelihood,
     cluster_sizes,
-    excitation_probabilities,
     intensity_grid,
     parent_probabilities,
     posterior_probabilities,
@@ -180,16 +179,6 @@ def test_triggering_functions_keep_their_contract(trigger, p):
             )
             ends = [trigger.integral(dt, MARK, a) for a in (up, down)]
             assert integral_out[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-5, abs=1e-8)
-
-
-def test_probabilities_of_one_parameter_agree_with_time_scales_that_are_equal():
-    """Two equal scales are one."""
-    locations, times = random_events(41, 2)
-    same = replace(TWO, omega_1=0.5, omega_2=0.5, h=PARAMS.h)
-    one = excitation_probabilities(locations, times, PARAMS, space="serial")
-    assert_allclose(
-        excitation_probabilities(locations, times, same, space="serial"), one, rtol=1e-9, atol=1e-12
-    )
 
 
 def test_wrong_calls():

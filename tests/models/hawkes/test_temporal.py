@@ -44,14 +44,7 @@ def test_the_double_sum(space, n):
 
 def test_found_again():
     """Simulate a branching process in time, and recover each parameter within four standard errors."""
-    random, times = default_rng(5), []
-    young = random.uniform(0.0, 20_000.0, random.poisson(4_000))
-    while young.size:
-        times.append(young)
-        parent = np.repeat(young, random.poisson(0.5, young.size))
-        young = parent + random.exponential(1.0 / 1.5, parent.size)
-        young = young[young <= 20_000.0]
-    times = np.sort(np.concatenate(times))
+    times = hawkes.simulate_mutual(hawkes.Mutual([0.2], [[0.5]], 1.5), 20_000.0, seed=5).times
     found = TemporalLikelihood(times, horizon_h=20_000.0, space="threads").fit()
     assert found.converged and found.aic == pytest.approx(6.0 - 2.0 * found.log_likelihood)
     for name, truth in (("mu", 0.2), ("theta", 0.5), ("omega", 1.5)):
