@@ -18,15 +18,11 @@ from rich.console import Console
 from rich.table import Column, Table
 
 import portable as pk
-from portable.models.shared import command
+from portable.models.shared import Store, add_cluster, check_outputs, command, replacing
 from portable.models import edm
-from portable.models.shared.checks import check_outputs
-from portable.models.shared.cluster import add_cluster
 from portable.models.edm import calibrate, figures, files, frames
 from portable.models.edm.dimensions import OF, choose_dimensions
 from portable.models.edm.libraries import check_libraries
-from portable.models.shared.files import replacing
-from portable.models.shared.store import Store
 from portable.errors import InputError, printable
 
 

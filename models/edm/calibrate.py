@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from ..shared.results import Result
+from ..shared import Result
 from .inference import cross_map_test
 from .segments import Segments
 from .surrogates import SURROGATES

@@ -8,8 +8,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.checks import as_numbers, check_count
-from ..shared.user_warnings import warn
+from ..shared import as_numbers, check_count, warn
 
 DType: TypeAlias = Literal["float32", "float64"]
 DTYPES = get_args(DType)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Real, Whole
-from ..shared.checks import check_count, check_number
+from ..shared import ArrayLike, Real, Whole, check_count, check_number
 from .checks import check_columns
 from .frames import Tabled, timed
 from .neighbours import knn
@@ -60,7 +58,7 @@ class FalseNeighbours(Tabled):
 
 
 def embedding_delay(
-    series: npt.ArrayLike, max_lag: Whole = 20, *, n_bins: Whole = 10, segments: Replicates = None
+    series: ArrayLike, max_lag: Whole = 20, *, n_bins: Whole = 10, segments: Replicates = None
 ) -> Delays:
     """Compute the mutual information of a series and its lagged values; the first minimum is a delay tau.
 
@@ -112,7 +110,7 @@ def _information(bins, part, lag, n_bins):
 
 
 def false_neighbours(
-    library: npt.ArrayLike,
+    library: ArrayLike,
     E_max: Whole = 10,
     *,
     tau: Whole = 1,

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.annotations import Array, Label, TableLike, Whole
-from ..shared.checks import check_count
-from ..shared.results import Result
+from ..shared import Array, Label, Result, TableLike, Whole, check_count
 from . import frames
 from .checks import check_columns
 from .local import smap

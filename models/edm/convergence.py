@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ClientLike, Label, Spaces, TableLike, Whole
-from ..shared.checks import check_count, check_flag, check_seed, check_share
-from ..shared.cluster import connected
-from ..shared.progress import bar
-from ..shared.sharding import local_space
-from ..shared.results import Result
-from ..shared.user_warnings import warn
+from ..shared import (
+    ArrayLike,
+    ClientLike,
+    Label,
+    Result,
+    Spaces,
+    TableLike,
+    Whole,
+    bar,
+    check_count,
+    check_flag,
+    check_seed,
+    check_share,
+    connected,
+    local_space,
+    warn,
+)
 from .checks import DType, check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
@@ -172,7 +181,7 @@ def ccm(
     target: TableLike | Label,
     E: Whole,
     *,
-    library_sizes: npt.ArrayLike,
+    library_sizes: ArrayLike,
     columns: Label | Sequence[Label] | None = None,
     n_samples: Whole = 100,
     tau: Whole = 1,
@@ -181,7 +190,7 @@ def ccm(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     n_surrogates: Whole = 0,
     surrogate: Kind | None = None,

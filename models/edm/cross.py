@@ -9,18 +9,30 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import DTypeError, InputError, printable
 
-from ..shared.annotations import ClientLike, PathLike, Real, Spaces, TableLike, TableOrArray, Whole
-from ..shared.checks import check_choice, check_flag, check_number
-from ..shared.cluster import connected
-from ..shared.files import allocate_npy, check_no_input, ordinary, read_npy, replacing
+from ..shared import (
+    ArrayLike,
+    ClientLike,
+    PathLike,
+    Real,
+    Spaces,
+    Store,
+    TableLike,
+    Whole,
+    check_choice,
+    check_flag,
+    check_number,
+    connected,
+    local_space,
+    read_npy,
+    replacing,
+    warn,
+)
+from ..shared.annotations import TableOrArray
+from ..shared.files import allocate_npy, check_no_input, ordinary
 from ..shared.progress import bar as bar_of
-from ..shared.sharding import local_space
-from ..shared.store import Store
-from ..shared.user_warnings import warn
 from . import frames
 from .checks import (
     DTYPES,
@@ -43,17 +55,17 @@ STEPS = 64  # steps of the progress bar, and parts of a checkpoint; an interrupt
 
 def cross_map(
     dataset: TableLike,
-    dims: npt.ArrayLike | Of = "library",
+    dims: ArrayLike | Of = "library",
     *,
     E_max: Whole | None = None,
     tau: Whole = 1,
     Tp: Whole = 0,
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
-    libraries: npt.ArrayLike | None = None,
+    libraries: ArrayLike | None = None,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float32",
     out: PathLike | None = None,

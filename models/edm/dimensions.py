@@ -9,8 +9,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.checks import as_numbers, check_choice, check_count
-from ..shared.store import NOWHERE
+from ..shared import NOWHERE, as_numbers, check_choice, check_count
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]

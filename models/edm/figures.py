@@ -3,7 +3,7 @@
 import numpy as np
 
 
-from ..shared.extras import need
+from ..shared import need
 
 
 def _axes(axes, what, title):

@@ -9,11 +9,10 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError, printable
 
-from ..shared.extras import need
+from ..shared import check_file, need, numbers, read_csv, read_npy, reading, warn
 from .frames import counts_times
 from .segments import Segments
-from ..shared.files import check_file, check_growth, numbers, read_csv, read_npy, reading
-from ..shared.user_warnings import warn
+from ..shared.files import check_growth
 
 KINDS = (".csv", ".csv.gz", ".parquet", ".npy", ".h5", ".hdf5")
 READERS = ", ".join(KINDS[:-1]) + " or " + KINDS[-1]

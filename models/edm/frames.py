@@ -10,10 +10,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.extras import need
-from ..shared.files import read_npy
-from ..shared.results import Result
-from ..shared.user_warnings import warn
+from ..shared import Result, need, read_npy, warn
 from .segments import Segments, check_segments
 
 

@@ -5,17 +5,26 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
-from ..shared.annotations import PathLike, Real, TableLike, Whole
-from ..shared.checks import check_choice, check_count, check_flag, check_number, check_share
+from ..shared import (
+    ArrayLike,
+    PathLike,
+    Real,
+    Store,
+    TableLike,
+    Whole,
+    bar,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_share,
+    launch,
+)
 from ..shared.fingerprints import digest
-from ..shared.progress import bar
-from ..shared.store import Store
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
@@ -45,7 +54,7 @@ _FOUND = "rho", "better", "tried"
 
 def cross_map_test(
     dataset: TableLike,
-    dims: npt.ArrayLike | Of = "library",
+    dims: ArrayLike | Of = "library",
     *,
     E_max: Whole | None = None,
     n_surrogates: Whole = 200,
@@ -60,10 +69,10 @@ def cross_map_test(
     Tp: Whole = 0,
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
-    libraries: npt.ArrayLike | None = None,
+    libraries: ArrayLike | None = None,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     seed: Whole = 0,
     dtype: DType = "float32",

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 
-from ..shared.annotations import Label, NumberOrArray, Real, TableLike, Whole
-from ..shared.checks import check_count, check_seed
+from ..shared import ArrayLike, Label, NumberOrArray, Real, TableLike, Whole, check_count, check_seed
 from .checks import DType, check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
@@ -69,14 +67,14 @@ def lagged_map(
     target: TableLike | Label,
     E: Whole,
     *,
-    Tp: npt.ArrayLike = range(-8, 9),
+    Tp: ArrayLike = range(-8, 9),
     columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     level: Real = 0.95,
     n_boot: Whole = 1000,

@@ -16,8 +16,7 @@ import numpy as np
 import portable as pk
 
 from .surrogate_kernels import put_in_places
-from ..shared.launches import launch
-from ..shared.user_warnings import warn
+from ..shared import launch, warn
 
 FEW = 64
 COPIES = 0.05  # share of points that are copies of candidates above which a warning is given

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.checks import check_count
+from ..shared import check_count
 
 
 @dataclass(frozen=True)

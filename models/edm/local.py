@@ -8,15 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.launches import launch
-from ..shared.annotations import Label, Real, TableLike, Whole
-from ..shared.checks import as_numbers, check_finite, check_number
-from ..shared.user_warnings import warn
+from ..shared import (
+    ArrayLike,
+    Label,
+    Real,
+    TableLike,
+    Whole,
+    as_numbers,
+    check_finite,
+    check_number,
+    launch,
+    warn,
+)
 from . import frames
 from . import local_kernels as kernels
 from .problem import Problem
@@ -89,7 +96,7 @@ def smap(
     library: TableLike,
     E: Whole = 1,
     *,
-    theta: npt.ArrayLike,
+    theta: ArrayLike,
     columns: Label | Sequence[Label] | None = None,
     tau: Whole = 1,
     Tp: Whole = 1,
@@ -101,7 +108,7 @@ def smap(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     space: pk.SpaceLike | None = None,
 ) -> SMap:

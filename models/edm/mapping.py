@@ -12,8 +12,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
-from ..shared.sharding import Shards
+from ..shared import Shards, launch
 from . import list_kernels as kernels
 from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, as_view
 

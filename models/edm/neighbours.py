@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 
-from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
+from ..shared import ArrayLike, Label, NumberOrArray, TableLike, Whole
 from . import frames
 from .checks import DType
 from .problem import Problem, problem_of, shared_problem
@@ -103,7 +102,7 @@ def knn(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,
@@ -176,7 +175,7 @@ def simplex(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,

@@ -10,9 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
-from ..shared.arrays import new_array
-from ..shared.checks import check_choice, check_count
+from ..shared import check_choice, check_count, launch, new_array
 from . import frames, plans, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (

@@ -9,8 +9,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
-from ..shared.arrays import new_array
+from ..shared import launch, new_array
 from . import kernels, list_kernels
 
 MOST = 2**31 - 1  # largest index, since indices have 32 bits

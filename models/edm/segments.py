@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Self, TypeAlias, Union
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import annotations
-from ..shared.checks import check_count
-from ..shared.results import Result
+from ..shared import ArrayLike, Result, annotations, check_count
 from .checks import check_windows
 
 MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # strings of a missing name
@@ -56,7 +53,7 @@ class Segments(Result):
         object.__setattr__(self, "windows", tuple(windows))
 
     @classmethod
-    def of(cls, labels: npt.ArrayLike) -> Self:
+    def of(cls, labels: ArrayLike) -> Self:
         """Return the Segments of a column with the name of the replicate of each row.
 
         Parameters
@@ -86,7 +83,7 @@ class Segments(Result):
         return cls(tuple(text[begins].tolist()), tuple(zip(begins, [*begins[1:], len(text)])))
 
 
-Replicates: TypeAlias = Union[Segments, npt.ArrayLike, annotations.Label, None]
+Replicates: TypeAlias = Union[Segments, ArrayLike, annotations.Label, None]
 Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str]]  # or names of segments
 
 

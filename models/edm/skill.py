@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..shared.annotations import Whole
-from ..shared.checks import check_count
-from ..shared.results import Result
+from ..shared import ArrayLike, Result, Whole, check_count
 from .checks import check_columns
 from .search import power_of_two
 
@@ -47,7 +44,7 @@ class Skill(Result):
     against_autoregression: float
 
 
-def skill(predicted: npt.ArrayLike, observed: npt.ArrayLike, Tp: Whole = 1) -> Skill:
+def skill(predicted: ArrayLike, observed: ArrayLike, Tp: Whole = 1) -> Skill:
     """Compute the skill of predictions of successive times.
 
     Parameters

@@ -10,15 +10,11 @@ import math
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.launches import launch
-from ..shared.annotations import Array, Whole
-from ..shared.checks import check_choice, check_count, check_seed
-from ..shared.user_warnings import warn
+from ..shared import Array, ArrayLike, Whole, check_choice, check_count, check_seed, launch, warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .search import integers, using
@@ -39,13 +35,13 @@ FEWEST_CYCLES = 3
 
 
 def surrogates(
-    series: npt.ArrayLike,
+    series: ArrayLike,
     n_surrogates: Whole,
     method: Kind = "phase",
     *,
     period: Whole | None = None,
     block: Whole | None = None,
-    E: npt.ArrayLike = 3,
+    E: ArrayLike = 3,
     tau: Whole = 1,
     segments: Replicates = None,
     seed: Whole = 0,

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 
-from ..shared.annotations import Label, NumberOrArray, TableLike, Whole
-from ..shared.checks import check_count
+from ..shared import ArrayLike, Label, NumberOrArray, TableLike, Whole, check_count
 from . import plans
 from .checks import DType
 from .frames import Tabled
@@ -57,7 +55,7 @@ def embedding_dimension(
     exclusion_radius: Whole = 0,
     lib: Windows | None = None,
     pred: Windows | None = None,
-    valid: npt.ArrayLike | None = None,
+    valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
     space: pk.SpaceLike | None = None,

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array
-from ..shared.checks import as_numbers, check_choice, check_share
-from ..shared.results import Result
+from ..shared import Array, ArrayLike, Result, as_numbers, check_choice, check_share
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
@@ -312,7 +309,7 @@ def _harmonic(n, method):
     return float((1.0 / np.arange(1, n + 1)).sum()) if method == "by" else 1.0
 
 
-def adjust(p_values: npt.ArrayLike, method: Adjustment = "bh") -> Array:
+def adjust(p_values: ArrayLike, method: Adjustment = "bh") -> Array:
     """Adjust p-values for multiple testing: rejecting those of at most q has a false discovery rate of q.
 
     Parameters

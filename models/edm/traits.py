@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.results import Result
-from ..shared.user_warnings import warn
+from ..shared import Result, warn
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4

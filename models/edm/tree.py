@@ -7,7 +7,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from . import point_kernels
 
 # smallest number of candidates and points for a tree: below, it saves at most a fifth of the time

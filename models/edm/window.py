@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..shared.checks import check_count
+from ..shared import check_count
 from .checks import check_embedding, check_horizon, check_valid
 from .segments import check_length, windows_in
 

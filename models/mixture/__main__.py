@@ -19,9 +19,7 @@ from rich.table import Table
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import command
-from ..shared.cluster import add_cluster
-from ..shared.extras import need
+from ..shared import add_cluster, command, need
 from ..shared.files import check_folder
 from . import cytometry
 from .cytometry import figures, tables

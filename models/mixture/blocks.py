@@ -13,7 +13,8 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..shared.mapped import rows_of
-from ..shared.sharding import Shards, even_number, local_space, nodes
+from ..shared import Shards, local_space, nodes
+from ..shared.sharding import even_number
 from . import covariance, kernels
 from .checks import check_points
 from .rows import Rows, Stretch, on_host

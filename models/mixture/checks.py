@@ -1,8 +1,6 @@
 """Checks of users' arguments. All run before anything is computed or copied to a device, except the check for
 finite points: a kernel that reads the points anyway makes it."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -11,8 +9,8 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.arrays import as_view
-from ..shared.checks import as_numbers, check_finite, first_not_finite
-from ..shared.mapped import Streamed, opened
+from ..shared import Streamed, as_numbers, check_finite, opened
+from ..shared.checks import first_not_finite
 
 # rows that are checked together: they fit in a cache, and memory-mapped points are never in memory as a whole
 _ROWS = 8192

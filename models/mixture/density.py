@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayOrView
+from ..shared import ArrayLike, ArrayOrView
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_array, check_table, check_weights
 
 
 def log_density(
-    X: npt.ArrayLike | pk.View,
-    means: npt.ArrayLike,
-    precisions_cholesky: npt.ArrayLike,
-    weights: npt.ArrayLike,
+    X: ArrayLike | pk.View,
+    means: ArrayLike,
+    precisions_cholesky: ArrayLike,
+    weights: ArrayLike,
     *,
     space: pk.SpaceLike | None = None,
 ) -> ArrayOrView:

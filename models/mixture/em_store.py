@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..shared.store import NOWHERE
+from ..shared import NOWHERE
 
 # fields of a stored run; the last three exist once it has ended
 _FIELDS = "state", "means", "covariances", "history", "end", "n", "xbar", "scatter"

@@ -6,18 +6,30 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import ArrayOrView, ClientLike, LargeLike, PathLike, Real, Spaces, Whole
-from ..shared.checks import check_count, check_flag, check_kind, check_seed
-from ..shared.cluster import connected
-from ..shared.mapped import Streamed, opened
-from ..shared.progress import bar
-from ..shared.sharding import local_space
-from ..shared.store import Store
+from ..shared import (
+    ArrayLike,
+    ArrayOrView,
+    ClientLike,
+    LargeLike,
+    PathLike,
+    Real,
+    Spaces,
+    Store,
+    Streamed,
+    Whole,
+    bar,
+    check_count,
+    check_flag,
+    check_kind,
+    check_seed,
+    connected,
+    local_space,
+    opened,
+)
 from . import covariance, gibbs, missing, online
 from .checks import (
     check_covariances,
@@ -153,9 +165,9 @@ class DirichletMixture(Fitted):
         reg_covar: Real = 1e-6,
         n_init: Whole = 1,
         init_params: Literal["k-means++", "random"] = "k-means++",
-        means_init: npt.ArrayLike | None = None,
-        covariances_init: npt.ArrayLike | None = None,
-        weights_init: npt.ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        covariances_init: ArrayLike | None = None,
+        weights_init: ArrayLike | None = None,
         moves: bool | None = None,
         missing: bool = False,
         warm_start: bool = False,
@@ -172,7 +184,7 @@ class DirichletMixture(Fitted):
         self,
         X: LargeLike | pk.View,
         y: object = None,
-        sample_weight: npt.ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         *,
         checkpoint: PathLike | None = None,
         progress: bool = False,
@@ -253,7 +265,7 @@ class DirichletMixture(Fitted):
         return self._named(names)
 
     def partial_fit(
-        self, X: LargeLike | pk.View, y: object = None, sample_weight: npt.ArrayLike | None = None
+        self, X: LargeLike | pk.View, y: object = None, sample_weight: ArrayLike | None = None
     ) -> DirichletMixture:
         """Take one step of online EM with some points; the first call fits to its points, which should be a
         representative sample.

@@ -1,13 +1,11 @@
 """Draw figures of a fitted mixture."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 
-from ..shared.extras import new_figure
+from ..shared import new_figure
 from . import covariance
 
 _LEAST_WEIGHT = 0.005  # components of smaller weight appear only in the sum

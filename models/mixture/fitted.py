@@ -9,12 +9,20 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayOrView, ClientLike, LargeLike, Whole
-from ..shared.checks import check_choice, check_count, check_number
-from ..shared.cluster import connected
-from ..shared.mapped import opened
+from ..shared import (
+    Array,
+    ArrayOrView,
+    ClientLike,
+    LargeLike,
+    Whole,
+    check_choice,
+    check_count,
+    check_number,
+    connected,
+    opened,
+    warn,
+)
 from ..shared.results import Saved
-from ..shared.user_warnings import warn
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_feature_names, check_points, check_random_state, check_table

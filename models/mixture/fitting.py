@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..shared.notebook_html import Shown
+from ..shared import Shown
 from .blocks import Points
 from .em_run import Climb
 from .moves import Moves

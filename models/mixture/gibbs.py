@@ -10,10 +10,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.extras import need
-from ..shared.launches import launch
-from ..shared.posteriors import mixing, stopped, warn
-from ..shared.store import NOWHERE, Store
+from ..shared import NOWHERE, Store, launch, need, stopped, warn
+from ..shared.posteriors import mixing
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
 from .posterior import Posterior

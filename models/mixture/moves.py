@@ -20,8 +20,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
-from ..shared.notebook_html import Shown
+from ..shared import Shown, launch
 from . import covariance, search_kernels
 from .blocks import Components
 from .em_run import Climb

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import ShapeError
 
-from ..shared import posteriors
-from ..shared.checks import check_choice
+from ..shared import ArrayLike, check_choice, need, posteriors
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
-from ..shared.extras import need
 
 
 _NAMES = "weights", "means", "covariances", "alpha"
@@ -57,7 +54,7 @@ class Posterior(posteriors.Drawn):
     accepted: float = 0.0
     notes: tuple[str, ...] = ()
 
-    def log_density(self, X: npt.ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
+    def log_density(self, X: ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
         """Return the logarithm of the posterior predictive density: of the mean over draws of the mixture's
         density at each point.
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from ..shared.annotations import Array
-from ..shared.checks import check_number
+from ..shared import Array, ArrayLike, check_number
 from . import covariance
 from .checks import check_array, check_covariances
 
@@ -39,10 +37,10 @@ class Prior:
         e and f, shape and rate of the gamma prior of alpha.
     """
 
-    mean: npt.ArrayLike | None = None
+    mean: ArrayLike | None = None
     mean_scale: float | None = None
     dof: float | None = None
-    scale: npt.ArrayLike | None = None
+    scale: ArrayLike | None = None
     shape: float = 10.0
     rate: float = 1.0
 

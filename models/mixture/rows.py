@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import portable as pk
 
-from ..shared.arrays import Copying, reached
-from ..shared.mapped import Streamed
+from ..shared import Streamed, reached
+from ..shared.arrays import Copying
 
 # Bytes of one copy to a device or from it: enough for the full speed of its link. The device needs memory for
 # that many points or results in addition to its stored arrays.

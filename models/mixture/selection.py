@@ -11,9 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import TableLike, Whole
-from ..shared.checks import check_count, check_seed
-from ..shared.results import Result
+from ..shared import Result, TableLike, Whole, check_count, check_seed
 from .checks import check_table
 from .fitted import Fitted
 

@@ -10,13 +10,11 @@ means and covariances integrated out (Jain and Neal 2004, whose launch state com
 assign one point after the other; here all points are assigned in parallel).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
 from .prior import WithPrior, centred, pooled

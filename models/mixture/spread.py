@@ -1,14 +1,11 @@
 """Compute mean and variance of each column from sums over blocks of rows in the points' space."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import launch, reached
 from .checks import check_points
 from .rows import on_host
 from .search_kernels import BLOCK, SIDE, column_sums

@@ -1,14 +1,11 @@
 """Choose the starts of EM: kernels choose points as first means; covariances follow from the widths of
 components."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import new_array, reached
-from ..shared.launches import launch
+from ..shared import launch, new_array, reached
 from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")

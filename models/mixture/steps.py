@@ -1,12 +1,10 @@
 """Single steps of EM: where the components are stored, and how they are computed from the sums."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import reached
+from ..shared import reached
 from . import covariance, step_kernels
 from .blocks import Components
 from .prior import centred

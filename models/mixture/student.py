@@ -21,17 +21,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, LargeLike, Real, Whole
-from ..shared.checks import as_numbers, check_choice, check_flag
-from ..shared.extras import need
-from ..shared.launches import launch
-from ..shared.mapped import opened
-from ..shared.sharding import Held, local_space
+from ..shared import (
+    Array,
+    ArrayLike,
+    LargeLike,
+    Real,
+    Whole,
+    as_numbers,
+    check_choice,
+    check_flag,
+    launch,
+    local_space,
+    need,
+    opened,
+)
+from ..shared.sharding import Held
 from . import covariance, kernels, tail_kernels
 from .blocks import Components
 from .checks import check_random_state, check_table, feature_names
@@ -154,7 +162,7 @@ class TMixture(Fitted):
         self,
         n_components: Whole = 1,
         *,
-        dof: Literal["each"] | npt.ArrayLike = "each",
+        dof: Literal["each"] | ArrayLike = "each",
         noise: bool = False,
         covariance: Literal["full", "tied", "diag", "spherical"] = "full",
         max_iter: Whole = 1000,
@@ -162,7 +170,7 @@ class TMixture(Fitted):
         reg_covar: Real = 1e-6,
         n_init: Whole = 10,
         init_params: Literal["k-means++", "random"] = "k-means++",
-        means_init: npt.ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
         random_state: Whole | np.random.Generator | None = None,
         space: pk.SpaceLike | None = None,
     ) -> None:

@@ -1,14 +1,12 @@
 """The sums (3) over points, block by block: their arrays, and the references about which they are taken."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from . import moment_kernels
 
 # points of a slice, which has separate sums: enough to outweigh the cost of writing these, few enough for

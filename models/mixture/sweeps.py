@@ -9,8 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import launch, reached
 from ..shared.mapped import Mapped, Part, read
 from ..shared.sharding import Held
 from . import kernels, search_kernels

@@ -1,1 +1,59 @@
-"""Share between the families: checks, files, tables, jobs."""
+"""The face of the room that all families share: what most of their files import. What few need is imported
+from its module."""
+
+from .annotations import (
+    Array,
+    ArrayLike,
+    ArrayOrView,
+    ClientLike,
+    Floats,
+    Ints,
+    Label,
+    LargeLike,
+    NumberOrArray,
+    PathLike,
+    Real,
+    Spaces,
+    TableLike,
+    Whole,
+)
+from .arrays import new_array, reached
+from .checks import (
+    as_numbers,
+    check_choice,
+    check_count,
+    check_finite,
+    check_flag,
+    check_kind,
+    check_number,
+    check_numbers,
+    check_outputs,
+    check_seed,
+    check_share,
+)
+from .cluster import add_cluster, connected
+from .dates import looks_dated
+from .extras import axes_or_new, need, new_figure
+from .files import (
+    check_file,
+    numbers,
+    read_csv,
+    read_json,
+    read_npy,
+    read_npz,
+    reading,
+    replacing,
+    write,
+    write_csv,
+)
+from .launches import launch
+from .mapped import Streamed, opened
+from .notebook_html import Shown
+from .posteriors import stopped
+from .priors import Prior
+from .progress import bar
+from .results import Result
+from .sharding import Shards, local_space, nodes
+from .shared_kernels import first_not_below
+from .store import NOWHERE, Store
+from .user_warnings import warn

@@ -15,10 +15,7 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from ..shared import command
-from ..shared.checks import check_outputs
-from ..shared.cluster import add_cluster
-from ..shared.files import replacing
+from ..shared import add_cluster, check_outputs, command, replacing
 from ..shared.store import inside
 from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_orders, standard_errors
 from .figures import empirical_correlation, overview

@@ -1,13 +1,11 @@
 """Checks of users' arguments, all of which run before any computation or copy to a device."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.checks import as_numbers, check_choice, check_number, check_numbers
+from ..shared import as_numbers, check_choice, check_number, check_numbers
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 

@@ -11,11 +11,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.annotations import Array
-from ..shared.launches import launch
-from ..shared.sharding import Shards, local_space, nodes
+from ..shared import NOWHERE, Array, Shards, launch, local_space, nodes
 from ..shared.sharding import total as add_up
-from ..shared.store import NOWHERE
 from . import kernels
 from .expectation import Expectation
 from .model import TransientMAP

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from ..shared.places import Held, additions
 from . import kernels
 from .kernels import PACK

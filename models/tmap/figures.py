@@ -1,13 +1,11 @@
 """Figures of model against data: gaps, lengths of runs, correlations. They need matplotlib (`pip install
 ".[plot]"`)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.extras import new_figure
+from ..shared import new_figure
 
 _POINTS = 200
 _MOST_LAGS = 8

@@ -10,10 +10,9 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..shared.checks import as_numbers, check_number
-from ..shared.dates import as_date, as_dates, looks_dated
-from ..shared.extras import need
-from ..shared.files import check_csv, check_file, numbers, read_npz, reading
+from ..shared import as_numbers, check_file, check_number, looks_dated, need, numbers, read_npz, reading
+from ..shared.dates import as_date, as_dates
+from ..shared.files import check_csv
 from .runs import Runs
 
 _NO_RUN = (

@@ -10,13 +10,20 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Array, ArrayLike, PathLike, Spaces
-from ..shared.checks import check_count, check_number, check_seed
-from ..shared.cluster import connected
-from ..shared.progress import bar
-from ..shared.sharding import local_space
-from ..shared.notebook_html import Shown
-from ..shared.store import Store
+from ..shared import (
+    Array,
+    ArrayLike,
+    PathLike,
+    Shown,
+    Spaces,
+    Store,
+    bar,
+    check_count,
+    check_number,
+    check_seed,
+    connected,
+    local_space,
+)
 from .checks import check_dtype, check_memory, check_orders
 from .em import EM, SHORTEST
 from .kernels import DEAD

@@ -4,7 +4,7 @@ import math
 
 import portable as pk
 
-from ..shared.shared_kernels import first_not_below
+from ..shared import first_not_below
 from .kernels import PACK
 
 SMALLEST, LARGEST = 1e-150, 1e150  # between these, logarithms and products with similar rates are normal

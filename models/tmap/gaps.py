@@ -4,8 +4,6 @@ are not copied.
 Each function runs in the space of the views that it is given.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import numpy as np
@@ -13,9 +11,8 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.arrays import Copying, reached
-from ..shared.checks import as_numbers
-from ..shared.launches import launch
+from ..shared import as_numbers, launch, reached
+from ..shared.arrays import Copying
 from . import gap_kernels
 
 _MANY = 1024  # largest number of leaves that are copied to the host; more are first added up in their space

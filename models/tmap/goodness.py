@@ -10,7 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.notebook_html import Shown
+from ..shared import Shown
 from .model import TransientMAP, check_model
 from .runs import Runs
 

@@ -13,8 +13,13 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import ArrayLike, Floats, Ints, PathLike, Spaces
-from ..shared.checks import (
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Ints,
+    PathLike,
+    Shards,
+    Spaces,
     as_numbers,
     check_count,
     check_finite,
@@ -22,11 +27,13 @@ from ..shared.checks import (
     check_kind,
     check_number,
     check_seed,
+    connected,
+    launch,
+    nodes,
+    read_json,
+    write,
 )
-from ..shared.cluster import connected
-from ..shared.files import read_json, write
-from ..shared.launches import launch
-from ..shared.sharding import Held, Shards, nodes, total
+from ..shared.sharding import Held, total
 from . import kernels, run_kernels
 from .checks import LARGEST, SMALLEST, check_dtype, check_memory, check_orders
 from .packed import (

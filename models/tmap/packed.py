@@ -11,8 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import launch, reached
 from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
 from .gaps import intervals_of, own_lengths

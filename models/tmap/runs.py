@@ -11,8 +11,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..shared.annotations import Array, Floats, Ints
-from ..shared.checks import as_numbers
+from ..shared import Array, Floats, Ints, as_numbers
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, values_at, total, where_given
 from .packed import KEPT, whole_of

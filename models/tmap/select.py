@@ -11,9 +11,7 @@ from rich.progress import track
 
 from portable.errors import InputError
 
-from ..shared.checks import check_choice, check_count, check_number, check_seed
-from ..shared.cluster import connected
-from ..shared.notebook_html import Shown
+from ..shared import Shown, check_choice, check_count, check_number, check_seed, connected
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit

@@ -16,10 +16,20 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import ShapeError
 
-from ..shared.annotations import Array, Floats, Ints, LargeLike, PathLike
-from ..shared.checks import as_numbers, check_number
-from ..shared.files import allocate_npy, check_no_input, replacing
-from ..shared.mapped import Mapped, Part, Streamed, opened, read, rows_of
+from ..shared import (
+    Array,
+    Floats,
+    Ints,
+    LargeLike,
+    PathLike,
+    Streamed,
+    as_numbers,
+    check_number,
+    opened,
+    replacing,
+)
+from ..shared.files import allocate_npy, check_no_input
+from ..shared.mapped import Mapped, Part, read, rows_of
 from .checks import check_censored, check_gaps, check_lengths, check_rounded, given_lengths
 from .gaps import read_only, where_given
 from .kernels import PACK

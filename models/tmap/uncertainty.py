@@ -8,9 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array, Spaces
-from ..shared.cluster import connected
-from ..shared.notebook_html import Shown
+from ..shared import Array, Shown, Spaces, connected
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD

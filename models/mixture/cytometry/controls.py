@@ -8,9 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared.annotations import PathLike
-from ...shared.files import write_csv
-from ...shared.user_warnings import warn
+from ...shared import PathLike, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover

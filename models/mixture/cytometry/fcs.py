@@ -9,8 +9,7 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...shared.files import reading, replacing
-from ...shared.annotations import PathLike
+from ...shared import PathLike, reading, replacing
 from .channels import is_mass
 from .parts import number, read_parts
 from .samples import SPILLOVER, Sample, numbered, parse_spillover

@@ -10,9 +10,8 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared.files import replacing
+from ...shared import need, new_figure, replacing
 from .. import covariance, figures
-from ...shared.extras import need, new_figure
 from .labels import Labels, Tally, shares
 from .populations import Populations
 from .samples import Sample

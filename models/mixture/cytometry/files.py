@@ -9,10 +9,7 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...shared.checks import check_count
-from ...shared.files import check_file, numbers, read_csv, read_npz
-from ...shared.user_warnings import warn
-from ...shared.annotations import PathLike
+from ...shared import PathLike, check_count, check_file, numbers, read_csv, read_npz, warn
 from .fcs import read_fcs
 from .samples import Sample, check_spillover, numbered
 

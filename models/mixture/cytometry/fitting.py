@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...shared.checks import check_choice
-from ...shared.annotations import PathLike
+from ...shared import PathLike, check_choice
 from ..estimator import DirichletMixture
 from .merging import LEAST_CELLS, Merging, check_merging
 from .panel import Panel

@@ -11,10 +11,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...shared.files import replacing, write_csv
-from ...shared.extras import need
-from ...shared.results import Result
-from ...shared.annotations import PathLike
+from ...shared import PathLike, Result, need, replacing, write_csv
 from .fcs import write
 from .samples import Sample
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared.checks import check_choice, check_count, check_number
+from ...shared import check_choice, check_count, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode

@@ -12,9 +12,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared.checks import check_choice, check_number
+from ...shared import check_choice, check_number, need
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
-from ...shared.extras import need
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
 TRANSFORMS = ("arcsinh", "logicle", "none")

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...shared.annotations import PathLike
-from ...shared.progress import bar
-from ...shared.store import Store
+from ...shared import PathLike, Store, bar
 from .files import read
 from .labels import Labels, Tally
 from .populations import Populations

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...shared.checks import check_count
-from ...shared.annotations import PathLike
-from ...shared.results import Result
+from ...shared import PathLike, Result, check_count
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .labels import Labels

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...shared.user_warnings import warn
+from ...shared import warn
 from .channels import colours_of, is_clock, is_scatter
 from .samples import Sample
 

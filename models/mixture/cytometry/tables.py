@@ -1,11 +1,8 @@
 """Write tables of components, populations and samples as CSV."""
 
-from __future__ import annotations
-
-
 import numpy as np
 
-from ...shared.files import write_csv
+from ...shared import write_csv
 from .. import covariance
 from .labels import shares
 
