@@ -26,6 +26,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("busy")  # machines under load draw slowly
 
+# Programs that tests start would compile the project again, each of them.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 locks.SLOW = float("inf")  # no note on standard error where a busy machine compiles slowly
 # NumPy's BLAS waits in loops for threads that have no core: two processes share the cores already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -54,6 +56,16 @@ def space_fixture(names):
 
 
 space = space_fixture(SPACES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each process a part of the tests that lie together, of which another one takes over half as soon
+    as it has none left: neighbours share kernels, which are compiled twice if two processes need them at a
+    time."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 class Told:

@@ -349,14 +349,14 @@ def run_algorithms(some):
 
 
 def kernels_of(modules):
-    """Return every kernel of a module, or of several."""
-    for module in modules() if callable(modules) else modules if isinstance(modules, list) else [modules]:
+    """Return every kernel of some modules."""
+    for module in modules:
         for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
             yield kernel
 
 
 def lowered(modules):
-    """Return (kernel, its builds on the CPU) for every kernel of a module, or of several."""
+    """Return (kernel, its builds on the CPU) for every kernel of some modules."""
     for kernel in kernels_of(modules):
         for policy_kind, specs, reducers in builds(kernel):
             yield kernel, policy_kind, specs, reducers
@@ -386,10 +386,9 @@ MODELS = {
         [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps, mixture_tails],
     ),
     "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
-    "algorithms": (run_algorithms, algorithms),
+    "algorithms": (run_algorithms, [algorithms]),
 }
 MOST_BUILDS, FEW_BUILDS = 5, 1  # of one kernel, evenly distributed over types and constants
-DEBUGGED = ("algorithms",)  # with scratch, tallies and private arrays
 
 
 @pytest.mark.parametrize("capability", [(7, 0)] * bool(os.environ.get("PORTABLE_WHOLE")) + [(9, 0)], ids=str)
@@ -408,7 +407,7 @@ def test_every_kernel_of(model, capability, named):
         counts[kernel.name] += 1
         if counts[kernel.name] % -(-seen[kernel.name] // most):
             continue
-        for debug in (False, True) if capability[0] == 9 and model in DEBUGGED else (False,):
+        for debug in {False, model == "algorithms"}:  # which have scratch, tallies and private arrays
             ptx = lower_to_ptx(
                 kernel, policy_kind, specs, reducers, team_size=32, capability=capability, debug=debug
             )

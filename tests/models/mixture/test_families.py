@@ -126,7 +126,7 @@ def test_missing_values_under_a_prior(kind):
 
 def test_the_family_is_chosen_by_points_not_seen():
     X, _ = heavy(600)
-    keys = {"n_init": 3, "random_state": 0, "space": "serial"}
+    keys = {"n_init": 1, "random_state": 0, "space": "serial"}
     asked = {f"t {k}": TMixture(k, **keys) for k in (1, 2, 3, 4)}
     asked["normal 3"] = TMixture(3, dof=np.inf, **keys)
     found = mixture.select(asked, X, n_folds=3)
