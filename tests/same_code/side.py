@@ -60,7 +60,7 @@ def record(file):
 
     start = time.perf_counter()
     for run in dict.fromkeys(run for run, _ in test_ptx.MODELS.values()):
-        run()
+        run(list)
         seconds = time.perf_counter() - start
         print(f"{run.__name__}: {len(recorder.records)} records after {seconds:.0f} s", flush=True)
     imported = "ignore::pytest.PytestAssertRewriteWarning"  # portable, before pytest
