@@ -39,7 +39,8 @@ from .mutual_fit import MutualFit, MutualResiduals, fit_mutual, mutual_residuals
 from .mutual_likelihood import MutualLikelihood
 from .parameters import Background, Parameters, ParametersBase
 from .posterior import Posterior
-from ..shared.priors import Prior, gamma, half_normal, log_normal, uniform
+from ..shared import Prior
+from ..shared.priors import gamma, half_normal, log_normal, uniform
 from .probabilities import (
     Parents,
     ProbabilitySummary,

@@ -17,10 +17,8 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from ..shared import command
-from ..shared.checks import check_outputs
-from ..shared.extras import need
-from ..shared.files import check_folder, replacing, write
+from ..shared import check_outputs, command, need, replacing, write
+from ..shared.files import check_folder
 from . import (
     Likelihood,
     MutualLikelihood,

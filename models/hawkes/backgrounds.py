@@ -29,9 +29,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_choice, check_count
-from ..shared.notebook_html import Shown
+from ..shared import ArrayLike, Floats, Shown, check_choice, check_count
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .fit import Fit, fit
 from .likelihood import Likelihood

@@ -23,7 +23,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.calibration import rank_truths, Ranks
-from ..shared.checks import check_choice, check_count, check_seed
+from ..shared import check_choice, check_count, check_seed
 from ..shared.posteriors import mixing_looked_at
 from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of

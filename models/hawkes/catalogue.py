@@ -14,12 +14,24 @@ import numpy as np
 
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, Floats
-from ..shared.checks import check_choice, check_flag, check_number
-from ..shared.dates import as_date, as_dates, looks_dated
-from ..shared.extras import need
-from ..shared.files import check_file, numbers, read_csv, read_npz, reading, write_csv
-from ..shared.user_warnings import warn
+from ..shared import (
+    Array,
+    ArrayLike,
+    Floats,
+    check_choice,
+    check_file,
+    check_flag,
+    check_number,
+    looks_dated,
+    need,
+    numbers,
+    read_csv,
+    read_npz,
+    reading,
+    warn,
+    write_csv,
+)
+from ..shared.dates import as_date, as_dates
 from .likelihood import Likelihood
 from .regions import read_polygon
 

@@ -12,7 +12,7 @@ are in its cell or in the neighbouring cells.
 
 import portable as pk
 
-from ..shared.shared_kernels import first_not_below
+from ..shared import first_not_below
 from .excitation import own_parameters, terms_of
 from .kernels import background_terms, mark_of, squared_distance
 

@@ -14,7 +14,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.launches import launch
+from ..shared import launch
 from .cell_kernels import (
     WIDTH,
     find_cells,

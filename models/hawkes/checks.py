@@ -10,10 +10,16 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, OrderError, ShapeError
 
-from ..shared.annotations import ArrayLike
-from ..shared.checks import as_numbers, check_finite, check_kind, check_number, check_numbers
-from ..shared.dates import looks_dated
-from ..shared.user_warnings import warn
+from ..shared import (
+    ArrayLike,
+    as_numbers,
+    check_finite,
+    check_kind,
+    check_number,
+    check_numbers,
+    looks_dated,
+    warn,
+)
 from .parameters import Background, ParametersBase
 
 

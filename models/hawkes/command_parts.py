@@ -6,9 +6,7 @@ from typing import Literal
 
 from portable.errors import InputError
 
-from ..shared import command
-from ..shared.cluster import add_cluster
-from ..shared.files import read_json
+from ..shared import add_cluster, command, read_json
 from . import (
     Forecast,
     Likelihood,

@@ -24,7 +24,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.checks import check_choice, check_count, check_flag
+from ..shared import check_choice, check_count, check_flag
 from .triggering import Decay, exponentials, omori, Triggering, normal_scale
 from .kernels import LOG2_E
 from .parameters import ParametersBase

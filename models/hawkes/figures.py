@@ -1,16 +1,13 @@
 """Figures of an analysis by matplotlib: the places and times of triggered events, the posterior, and the
 goodness of fit."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from portable.errors import ShapeError
 
-from ..shared.checks import as_numbers, check_kind
-from ..shared.extras import axes_or_new, new_figure
+from ..shared import as_numbers, axes_or_new, check_kind, new_figure
 from .checks import check_params
 from .residuals import intensity_grid, Residuals, ThinnedResiduals
 from .posterior import Posterior

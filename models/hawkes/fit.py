@@ -15,9 +15,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Array
-from ..shared.checks import check_choice, check_count, check_flag, check_kind, check_share
-from ..shared.notebook_html import Shown
+from ..shared import Array, Shown, check_choice, check_count, check_flag, check_kind, check_share
 from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood

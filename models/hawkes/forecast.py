@@ -10,9 +10,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array, Floats, Ints
-from ..shared.checks import check_count, check_kind, check_share
-from ..shared.notebook_html import Shown
+from ..shared import Array, Floats, Ints, Shown, check_count, check_kind, check_share
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive

@@ -9,8 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_number, check_numbers
+from ..shared import ArrayLike, Floats, check_number, check_numbers
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .checks import places, spread_of

@@ -28,11 +28,16 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_choice, check_count, check_numbers
-from ..shared.launches import launch
-from ..shared.results import Result
-from ..shared.shared_kernels import first_not_below
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Result,
+    check_choice,
+    check_count,
+    check_numbers,
+    first_not_below,
+    launch,
+)
 from .checks import check_enough, check_horizon, check_times
 from .fit import climb, covariance_of, Exact, MAX_ITER, standard_score
 

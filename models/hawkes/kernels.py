@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import portable as pk
 
-from ..shared.shared_kernels import first_not_below
+from ..shared import first_not_below
 
 # exp(v) = 2^(v log2(e)): a power of 2 costs less, and log2(e) merges with the constant factors of v
 LOG2_E = math.log2(math.e)

@@ -15,11 +15,17 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats, Spaces
-from ..shared.checks import check_choice, check_flag, check_number
-from ..shared.cluster import connected
-from ..shared.launches import launch
-from ..shared.sharding import local_space
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Spaces,
+    check_choice,
+    check_flag,
+    check_number,
+    connected,
+    launch,
+    local_space,
+)
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
 from .excitation import event_terms, row_of_params, slopes_of_several

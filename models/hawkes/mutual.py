@@ -23,8 +23,10 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Floats, Ints
-from ..shared.checks import (
+from ..shared import (
+    Floats,
+    Ints,
+    Shown,
     as_numbers,
     check_count,
     check_finite,
@@ -33,7 +35,6 @@ from ..shared.checks import (
     check_numbers,
     check_seed,
 )
-from ..shared.notebook_html import Shown
 from .simulate import sort_events
 
 _MOST_EVENTS = 10**8

@@ -10,10 +10,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_choice, check_count, check_kind
-from ..shared.extras import need
-from ..shared.notebook_html import Shown
+from ..shared import ArrayLike, Floats, Shown, check_choice, check_count, check_kind, need
 from .checks import check_each
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates

@@ -11,8 +11,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import (
+from ..shared import (
+    ArrayLike,
+    Floats,
     check_count,
     check_finite,
     check_flag,
@@ -20,8 +21,8 @@ from ..shared.checks import (
     check_number,
     check_numbers,
     check_seed,
+    launch,
 )
-from ..shared.launches import launch
 from . import mutual_kernels as kernels
 from .checks import check_horizon, check_times
 from .forecast import Forecast

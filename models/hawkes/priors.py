@@ -5,8 +5,6 @@ the paper: on mu0, theta, omega, 1/h, 1/tau_x and 1/tau_t. Densities are those o
 `portable.models.shared.priors` that have coefficients, which kernels and derivatives read.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from dataclasses import replace
@@ -15,8 +13,8 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.checks import check_kind
-from ..shared.priors import Prior, half_normal, normal
+from ..shared import Prior, check_kind
+from ..shared.priors import half_normal, normal
 from . import triggering
 
 

@@ -11,9 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Floats, Ints
-from ..shared.checks import check_count, check_flag, check_kind, check_number
-from ..shared.launches import launch
+from ..shared import Floats, Ints, check_count, check_flag, check_kind, check_number, launch
 from .cells import all_pairs_within
 from .fit import check_likelihood
 from .likelihood import Likelihood

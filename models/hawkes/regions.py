@@ -8,8 +8,6 @@ signed distance from the point to the line of the edge, and s the position along
 which is the integral in polar coordinates about the point, for points inside and outside the polygon.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping
@@ -19,8 +17,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared.checks import check_numbers
-from ..shared.extras import need
+from ..shared import check_numbers, need
 
 # Nodes and weights of an edge's integral, on a scale that is linear within w and logarithmic beyond.
 _NODES, _SHARES = np.polynomial.legendre.leggauss(48)

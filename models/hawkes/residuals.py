@@ -13,11 +13,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, Floats
-from ..shared.checks import check_count, check_numbers, check_seed
-from ..shared.extras import need
-from ..shared.launches import launch
-from ..shared.notebook_html import Shown
+from ..shared import Array, ArrayLike, Floats, Shown, check_count, check_numbers, check_seed, launch, need
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

@@ -14,11 +14,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.checks import check_count, check_flag, check_seed
-from ..shared.extras import need
-from ..shared.posteriors import stopped
-from ..shared.progress import bar
-from ..shared.store import Store
+from ..shared import Store, bar, check_count, check_flag, check_seed, need, stopped
 from . import chain_kernels as ck
 from .chains import Chains, StoredDraws
 from .checks import check_params

@@ -11,10 +11,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike
-from ..shared.checks import check_count, check_kind, check_number, check_numbers
-from ..shared.extras import need
-from ..shared.notebook_html import Shown
+from ..shared import ArrayLike, Shown, check_count, check_kind, check_number, check_numbers, need
 from .checks import check_each
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast

@@ -16,7 +16,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.sharding import Held, Shards, spread
+from ..shared import Shards
+from ..shared.sharding import Held, spread
 from . import kernels
 from .excitation import event_terms
 from .sums import covers, PairSums

@@ -24,10 +24,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_count, check_seed
-from ..shared.launches import launch
-from ..shared.notebook_html import Shown
+from ..shared import ArrayLike, Floats, Shown, check_count, check_seed, launch
 from .checks import check_events
 from .kernels import LOG2_E, squared_distance
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats, Ints
-from ..shared.checks import check_count, check_numbers, check_seed
+from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, check_seed
 from .checks import check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box

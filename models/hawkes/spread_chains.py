@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..shared.sharding import Shards
+from ..shared import Shards
 from . import chain_kernels as ck
 from .cells import Range
 from .chains import Chains, common_settings, first_memory

@@ -1,7 +1,5 @@
 """The sums over pairs in (1) and (2), by all pairs, by windows in time, or by cells in space and time."""
 
-from __future__ import annotations
-
 import functools
 import math
 import operator
@@ -10,8 +8,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import launch, reached
 from . import kernels
 from .cell_kernels import background_by_cells
 from .cells import Events, Grid, PairList, Range, largest

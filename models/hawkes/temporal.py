@@ -21,10 +21,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Floats
-from ..shared.checks import check_choice, check_count
-from ..shared.launches import launch
-from ..shared.notebook_html import Shown
+from ..shared import ArrayLike, Floats, Shown, check_choice, check_count, launch
 from .checks import check_enough, check_horizon, check_times
 from .fit import (
     MAX_ITER,

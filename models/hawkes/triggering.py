@@ -23,7 +23,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.annotations import Function
-from ..shared.checks import check_count, check_number
+from ..shared import check_count, check_number
 from .kernels import LOG2_E
 
 
