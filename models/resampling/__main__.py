@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import command
-from ..shared.cluster import add_cluster
+from ..shared import add_cluster, command
 from . import calibration
 from .calibration import METHODS, likelihoods, smoothers
 from .figures import draw

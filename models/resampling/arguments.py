@@ -10,8 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike
-from ..shared.checks import as_numbers, check_finite
+from ..shared import Array, ArrayLike, as_numbers, check_finite
 from .checks import refuse_first
 from .filter_kernels import user_draw
 

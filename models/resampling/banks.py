@@ -19,7 +19,7 @@ from rich.progress import track
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared.sharding import Shards
+from ..shared import Shards
 from . import nan_source, row_kernels
 from .filtered import Filtered, collect, joined
 from .filter_run import Run, increments, log_likelihoods

@@ -30,12 +30,10 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.annotations import Array
+from ..shared import Array, check_choice, check_count, check_seed, priors
 from ..shared.calibration import Ranks, rank_truths
-from ..shared.checks import check_choice, check_count, check_seed
 from ..shared.posteriors import halves, mixing_looked_at, sample_size
 from ..shared.processes import space_of
-from ..shared import priors
 from . import exact, ready, smoothing
 from .inference import sample_gibbs, sample_pmmh
 from .populations import sample_smc, sample_smc2

@@ -1,13 +1,11 @@
 """Checks of users' arguments."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.checks import as_numbers
+from ..shared import as_numbers
 
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 

@@ -1,13 +1,10 @@
 """Figures 2 to 6 of Murray, Lee and Jacob from the cells of a study (`portable.models.resampling.study`)."""
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np
 
-from ..shared.extras import new_figure
-from ..shared.files import replacing
+from ..shared import new_figure, replacing
 from .study import SCHEMES, decisions
 
 QUANTITIES = {

@@ -17,10 +17,23 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared.annotations import Array, ClientLike, NumberOrArray, Real, Spaces, Whole
-from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_number, check_seed
-from ..shared.cluster import connected
-from ..shared.sharding import local_space, spaces_of
+from ..shared import (
+    Array,
+    ClientLike,
+    NumberOrArray,
+    Real,
+    Spaces,
+    Whole,
+    as_numbers,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_seed,
+    connected,
+    local_space,
+)
+from ..shared.sharding import spaces_of
 from . import banks, nan_source, launches, row_kernels
 from .arguments import (
     FUNCTIONS,

@@ -1,15 +1,12 @@
 """A run of a particle filter: its arrays on the space, and the launches of its steps."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import launch, reached
 from . import filter_kernels, launches, row_kernels, weight_kernels
 from .nan_source import undefined
 from .weights import TEAM, Tables, row_policy, unit_extremes

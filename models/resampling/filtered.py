@@ -13,11 +13,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Array, NumberOrArray
-from ..shared.arrays import host_array, reached
-from ..shared.checks import check_count
-from ..shared.launches import launch
-from ..shared.notebook_html import Shown
+from ..shared import Array, NumberOrArray, Shown, check_count, launch, reached
+from ..shared.arrays import host_array
 from . import filter_kernels, launches, weight_kernels
 from .nan_source import undefined
 from .checks import MOST

@@ -27,11 +27,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Real, Whole
-from ..shared.arrays import reached
-from ..shared.checks import check_count
-from ..shared.launches import launch
-from ..shared.sharding import Shards
+from ..shared import ArrayLike, Real, Shards, Whole, check_count, launch, reached
 from . import banks, smoothing_kernels
 from .arguments import ModelFunction
 from .banks import Rows, by_rows

@@ -33,9 +33,17 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import Array, ArrayLike, Whole
-from ..shared.checks import as_numbers, check_count, check_finite, check_number, check_share
-from ..shared.results import Result
+from ..shared import (
+    Array,
+    ArrayLike,
+    Result,
+    Whole,
+    as_numbers,
+    check_count,
+    check_finite,
+    check_number,
+    check_share,
+)
 from . import banks
 from .inference import Estimates
 from .row_kernels import MOST

@@ -11,9 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import Array
-from ..shared.checks import check_number
-from ..shared.priors import Prior
+from ..shared import Array, Prior, check_number
 
 
 def _check(names, priors, fixed):

@@ -6,13 +6,11 @@ require only extremes), and seed and step as uint64 (the key, and the first draw
 ancestors, a View of int64, shape (n_rows, n_ancestors).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from . import chains, kernels, pairing, small_kernels, ancestor_kernels, strata, weight_kernels
 from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 

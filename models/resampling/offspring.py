@@ -7,9 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import ArrayLike, ArrayOrView
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import ArrayLike, ArrayOrView, launch, reached
 from . import kernels, launches
 from .checks import check_rows
 from .weights import TEAM, RowsOrVector, on, teams, tile_size

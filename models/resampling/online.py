@@ -12,9 +12,19 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError, InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, NumberOrArray, PathLike, Whole
-from ..shared.checks import as_numbers, check_choice, check_count, check_seed
-from ..shared.files import read_npz, replacing
+from ..shared import (
+    Array,
+    ArrayLike,
+    NumberOrArray,
+    PathLike,
+    Whole,
+    as_numbers,
+    check_choice,
+    check_count,
+    check_seed,
+    read_npz,
+    replacing,
+)
 from ..shared.store import list_differences, settings_as_json
 from .arguments import FUNCTIONS, Data, ModelFunction, Params
 from .nan_source import ON_NAN, OnNan, counted, undefined

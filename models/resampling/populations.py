@@ -47,11 +47,7 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.annotations import ArrayLike, Real, Whole
-from ..shared.arrays import reached
-from ..shared.checks import as_numbers, check_count, check_share
-from ..shared.launches import launch
-from ..shared.sharding import Shards
+from ..shared import ArrayLike, Real, Shards, Whole, as_numbers, check_count, check_share, launch, reached
 from . import kernels
 from .arguments import ModelFunction, check_function, tried
 from .banks import by_rows, rows_of

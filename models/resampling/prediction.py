@@ -10,8 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import Array, ArrayLike, Whole
-from ..shared.extras import axes_or_new, new_figure
+from ..shared import Array, ArrayLike, Whole, axes_or_new, new_figure
 from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel

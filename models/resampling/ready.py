@@ -27,7 +27,7 @@ from typing import Any, Literal
 
 import portable as pk
 
-from ..shared.checks import check_choice, check_count, check_number
+from ..shared import check_choice, check_count, check_number
 from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)

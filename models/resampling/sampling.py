@@ -13,18 +13,29 @@ import numpy as np
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared.annotations import ArrayLike, ClientLike, PathLike, Spaces
-from ..shared.checks import as_numbers, check_choice, check_count, check_flag, check_seed
-from ..shared.cluster import connected
-from ..shared.posteriors import mixing, stopped, warn
-from ..shared.progress import bar
-from ..shared.sharding import local_space
-from ..shared.notebook_html import Shown
-from ..shared.store import Store
+from ..shared import (
+    ArrayLike,
+    ClientLike,
+    PathLike,
+    Prior,
+    Shown,
+    Spaces,
+    Store,
+    as_numbers,
+    bar,
+    check_choice,
+    check_count,
+    check_flag,
+    check_seed,
+    connected,
+    local_space,
+    stopped,
+    warn,
+)
+from ..shared.posteriors import mixing
 from .banks import Problem
 from .nan_source import ON_NAN, OnNan
 from .posterior import Posterior
-from ..shared.priors import Prior
 from .joint_prior import Priors
 from .walk import Points, random_of
 

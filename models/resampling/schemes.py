@@ -11,10 +11,19 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, ArrayOrView, Real, Whole
-from ..shared.arrays import reached
-from ..shared.checks import check_choice, check_count, check_flag, check_number, check_seed
-from ..shared.launches import launch
+from ..shared import (
+    ArrayLike,
+    ArrayOrView,
+    Real,
+    Whole,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_seed,
+    launch,
+    reached,
+)
 from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT

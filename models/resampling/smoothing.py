@@ -21,8 +21,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.checks import check_count, check_number, check_seed
-from ..shared.launches import launch
+from ..shared import check_count, check_number, check_seed, launch
 from . import smoothing_kernels, weight_kernels
 from .checks import MOST
 from .filtered import Filtered

@@ -18,10 +18,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared.annotations import Array, ArrayLike, Whole
-from ..shared.arrays import reached
-from ..shared.checks import as_numbers, check_count, check_seed
-from ..shared.launches import launch
+from ..shared import Array, ArrayLike, Whole, as_numbers, check_count, check_seed, launch, reached
 from .arguments import ModelFunction, Params, as_rows, check_function, check_names
 from .filter import ParticleFilter
 from .simulation_kernels import simulate_rows

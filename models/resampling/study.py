@@ -35,11 +35,8 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayOrView, PathLike
-from ..shared.checks import check_choice
-from ..shared.files import read_json, write
+from ..shared import NOWHERE, ArrayOrView, PathLike, Store, check_choice, read_json, write
 from ..shared.processes import map_numbers
-from ..shared.store import NOWHERE, Store
 from . import schemes
 from .weights import metropolis_steps
 

@@ -1,13 +1,11 @@
 """Summaries of particles at each step in addition to means, on the device: variances, quantiles, the user's
 moments."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import portable as pk
 
-from ..shared.launches import launch
+from ..shared import launch
 from . import summary_kernels
 from .filter_kernels import average
 from .weights import SWEEP_TEAM

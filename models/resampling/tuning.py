@@ -10,8 +10,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared.annotations import ArrayLike, Whole
-from ..shared.checks import check_count
+from ..shared import ArrayLike, Whole, check_count
 from .arguments import Params, as_table
 from .state_space import StateSpaceModel
 

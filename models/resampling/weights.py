@@ -12,9 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared.annotations import ArrayLike, NumberOrArray, Real
-from ..shared.arrays import reached
-from ..shared.launches import launch
+from ..shared import ArrayLike, NumberOrArray, Real, launch, reached
 from . import kernels, ancestor_kernels, strata, weight_kernels
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
