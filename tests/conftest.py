@@ -109,7 +109,7 @@ SAMPLED = {
     "derivatives/test_adjoints.py::test_all_traps": 3,
     "derivatives/test_traps.py::test_traps": 6,
     "docs/test_coming_from.py::test_both_sides_agree": 5,
-    "docs/test_pages.py::test_a_page_runs": 11,
+    "docs/test_pages.py::test_a_page_runs": 7,
     "docs/test_notebooks.py::test_a_notebook_runs": 4,
     "docs/test_site.py::test_every_picture": 4,
     "docs/test_site.py::test_the_site_builds": 1,

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import io
 import re
 from html.parser import HTMLParser
@@ -42,9 +43,14 @@ class Page(HTMLParser):
         self.data.append(data)
 
 
+@functools.cache
+def page_of(ceilings):
+    return html.page(shown.document(ceilings("serial")))
+
+
 @pytest.fixture
 def whole(quick_ceilings):
-    return html.page(shown.document(quick_ceilings("serial")))
+    return page_of(quick_ceilings)
 
 
 def test_every_row_is_in_table_plots_and_list(whole, quick_ceilings):
