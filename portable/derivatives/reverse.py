@@ -308,12 +308,16 @@ class Reverse:
         return view, indices
 
     def moved(self, low, index):
-        return index if low.const == 0 else self.build.binary("+", low, index)
+        if low.const == 0:
+            return index
+        self.need(low, index)
+        return self.build.binary("+", low, index)
 
     def bound(self, bound, n, env):
         """Return the bound of a slice, which may be counted from the end."""
         build = self.build
         low = build.const(0) if bound is None else self.present_value(bound, env)
+        self.need(low)
         if low.const is None or low.const < 0:
             none, end = build.const(0), build.binary("+", low, self.present_value(build.extent(n), env))
             low = build.select(build.compare("<", low, none), build.extreme(">", end, none, False), low)
