@@ -33,7 +33,7 @@ def main(argv=None):
     parser.add_argument(
         "--derivatives",
         action="store_true",
-        help="compare derivatives of functions with differences in 60 digits",
+        help="compare derivatives, on serial, threads:2 and --space, with differences in 60 digits",
     )
     parser.add_argument("--mutants", type=int, default=20, help="with --mutate: how many are drawn")
     parser.add_argument(
@@ -47,21 +47,22 @@ def main(argv=None):
     if options.until_first is not None:
         return mutants.try_here(options.programs, options.seed, options.until_first)
     if options.derivatives:
-        return derivatives(options.programs, options.seed)
+        return derivatives(options)
     if options.mutate:
         part = [int(k) for k in options.part.split("/")]
         return mutants.main(options.seed, options.mutants, options.programs, options.processes, part)
     return report(options)
 
 
-def derivatives(programs, seed):
+def derivatives(options):
     from . import derived
 
-    said, differences = derived.campaign(programs, seed)
+    spaces = ("serial", "threads:2", *([options.space] if options.space else []))
+    said, differences = derived.campaign(options.programs, options.seed, spaces)
     for text in differences:
         print(f"DIFFERENCE {text}")
     print("; ".join(f"{what}: {n}" for what, n in said.items()), f"; differences: {len(differences)}")
-    return 1 if differences or said["refused"] > 0.1 * programs else 0
+    return 1 if differences or said["refused"] > 0.1 * options.programs else 0
 
 
 def report(options):
