@@ -19,16 +19,85 @@ from .traps import TRAPS, X, Y
 RNG = np.random.default_rng(66)
 
 
-@pk.kernel
-def applied(i, f, x, y, out):
+TEXT = """
+applied(i, f, x, y, out)
     out[i] = f(x[i], y[i])
 
-
-@pk.kernel
-def slopes(i, d, x, y, out):
+slopes(i, d, x, y, out)
     dx, dy = d(x[i], y[i])
     out[0, i] = dx
     out[1, i] = dy
+
+overwritten(i, x, y)
+    y[i] = x[i] * x[i]
+    x[i] = x[i] * 3.0
+
+heat(i, j, s, out)
+    around = s.u[i - 1, j] + s.u[i + 1, j] + s.u[i, j - 1] + s.u[i, j + 1]
+    out[i, j] = s.u[i, j] + s.rate * (around - 4.0 * s.u[i, j]) * s.u[i, j]
+
+energy(i, x)
+    total = 0.0
+    for j in range(i):
+        square = 0.01
+        for k in range(3):
+            square += (x[i, k] - x[j, k]) ** 2
+        total += pk.rsqrt(square)
+    return total
+
+product(i, a, x, y)
+    total = 0.0
+    for j in range(x.shape[0]):
+        total += a[i, j] * x[j]
+    y[i] = total
+
+recurrence(i, x, y)
+    row, state = x[i], 0.5
+    for j in range(row.shape[0]):
+        state = pk.sin(state) * 0.9 + 0.3 * row[j] * row[j]
+        y[i, j] = state * row[j]
+
+taken(i, index, x, y)
+    y[i] = x[index[i]] ** 2
+
+counted(i, index, x, y)
+    pk.atomic_add(y, index[i], x[i] * x[i])
+
+workspace(i, x, own, y, factor=2.0)
+    if x[i] > 1.0:
+        own[i] = factor * x[i]
+    y[i] = own[i] * x[i]
+
+far(i, x, y)
+    y[i + 1] = x[i] * x[i + 5] + x[i + 2]
+
+humps(i, x, c)
+    return pk.sin(c * x[i]) * x[i]
+
+turned(i, x, c)
+    x[i] = -x[i]
+    return c * x[i] ** 2
+
+tallied(i, x, c)
+    pk.atomic_add(x, 0, 1.0)
+    return c * i
+"""
+(
+    applied,
+    slopes,
+    overwritten,
+    heat,
+    energy,
+    product,
+    recurrence,
+    taken,
+    counted,
+    workspace,
+    far,
+    humps,
+    turned,
+    tallied,
+) = made(pk.kernel, TEXT, globals(), "<adjoints_kernel>")
 
 
 @pytest.fixture(autouse=True)
@@ -71,68 +140,9 @@ def test_all_traps(f):
         assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-@pk.kernel
-def overwritten(i, x, y):
-    y[i] = x[i] * x[i]
-    x[i] = x[i] * 3.0
-
-
-def test_an_element_is_read_and_then_overwritten(space):
-    x, y, ones = (move(a, space) for a in (X, np.empty(len(X)), np.ones(len(X))))
-    policy = pk.RangePolicy(0, len(X), space=space)
-    found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones})
-    assert_array_equal(numpy_of(found), 2.0 * X)
-    found = pk.adjoint(policy, overwritten, x, y, wrt="x", of={"y": ones, "x": ones})
-    assert_array_equal(numpy_of(found), 2.0 * X + 3.0)
-    assert_array_equal(numpy_of(x), X)
-
-
 class State(NamedTuple):
     u: np.ndarray
     rate: float
-
-
-@pk.kernel
-def heat(i, j, s, out):
-    around = s.u[i - 1, j] + s.u[i + 1, j] + s.u[i, j - 1] + s.u[i, j + 1]
-    out[i, j] = s.u[i, j] + s.rate * (around - 4.0 * s.u[i, j]) * s.u[i, j]
-
-
-@pk.kernel
-def energy(i, x):
-    total = 0.0
-    for j in range(i):
-        square = 0.01
-        for k in range(3):
-            square += (x[i, k] - x[j, k]) ** 2
-        total += pk.rsqrt(square)
-    return total
-
-
-@pk.kernel
-def product(i, a, x, y):
-    total = 0.0
-    for j in range(x.shape[0]):
-        total += a[i, j] * x[j]
-    y[i] = total
-
-
-@pk.kernel
-def recurrence(i, x, y):
-    row, state = x[i], 0.5
-    for j in range(row.shape[0]):
-        state = pk.sin(state) * 0.9 + 0.3 * row[j] * row[j]
-        y[i, j] = state * row[j]
-
-
-@pk.kernel
-def taken(i, index, x, y):
-    y[i] = x[index[i]] ** 2
-
-
-@pk.kernel
-def counted(i, index, x, y):
-    pk.atomic_add(y, index[i], x[i] * x[i])
 
 
 U, MATRIX, VECTOR = RNG.random((7, 19)), RNG.random((13, 21)), RNG.random(21)
@@ -274,14 +284,6 @@ def test_what_is_written_takes_a_new_array():
             pk.adjoint(len(X), overwritten, X, np.empty(len(X)), wrt={"x": ones}, of={of: ones})
 
 
-@pk.kernel
-def workspace(i, x, own, y, factor=2.0):
-    """Write an array on one branch only, and read it afterwards."""
-    if x[i] > 1.0:
-        own[i] = factor * x[i]
-    y[i] = own[i] * x[i]
-
-
 def test_an_array_that_is_not_named_is_followed():
     own, w = np.full(len(X), 5.0), RNG.random(len(X))
     found = pk.adjoint(len(X), workspace, X, own, np.empty(len(X)), wrt="x", of={"y": w})
@@ -303,27 +305,6 @@ def test_numbers(space):
     assert_allclose(by_rate, [np.sum(around * U[1:-1, 1:-1] * W[7, 19][1:-1, 1:-1])], rtol=1e-12)
 
 
-@pk.kernel
-def products(i, x, y):
-    for k in range(x.shape[1] - 2):
-        y[i, k + 1] = x[i, k] * x[i, k + 2]
-
-
-def test_what_is_overwritten_had_no_influence():
-    x, y, w = RNG.random((3, 9)), RNG.random((3, 9)), RNG.random((3, 9))
-    by_x, by_y = pk.adjoint(3, products, x, y, wrt=("x", "y"), of={"y": w})
-    inner, wanted = w[:, 1:8], np.zeros((3, 9))
-    wanted[:, :7] += inner * x[:, 2:]
-    wanted[:, 2:] += inner * x[:, :7]
-    assert_allclose(by_x, wanted, rtol=1e-14)
-    assert_array_equal(by_y, np.where(np.arange(9) % 8 == 0, w, 0.0))
-
-
-@pk.kernel
-def far(i, x, y):
-    y[i + 1] = x[i] * x[i + 5] + x[i + 2]
-
-
 @pytest.mark.parametrize("n", [0, 1, 2, 4, 5, 6, 9])
 def test_a_range_shorter_than_a_stencil_is_wide(n):
     x, w = RNG.random(n + 5), RNG.random(n + 1)
@@ -336,11 +317,6 @@ def test_a_range_shorter_than_a_stencil_is_wide(n):
     assert_allclose(found, wanted, rtol=1e-14)
 
 
-@pk.kernel
-def humps(i, x, c):
-    return pk.sin(c * x[i]) * x[i]
-
-
 @pytest.mark.parametrize(("reducer", "pick"), [(pk.Max, np.argmax), (pk.Min, np.argmin)])
 def test_of_the_largest_the_derivative_is_that_of_one(space, reducer, pick):
     x, policy = move(X, space), pk.RangePolicy(0, len(X), space=space)
@@ -350,18 +326,6 @@ def test_of_the_largest_the_derivative_is_that_of_one(space, reducer, pick):
     assert value == pk.parallel_reduce(policy, humps, x, 2.0, reducer=reducer)
     assert_allclose(numpy_of(by_x), wanted, rtol=1e-13)
     assert_allclose(by_c, [np.cos(2.0 * X[k]) * X[k] ** 2], rtol=1e-13)
-
-
-@pk.kernel
-def turned(i, x, c):
-    x[i] = -x[i]
-    return c * x[i] ** 2
-
-
-@pk.kernel
-def tallied(i, x, c):
-    pk.atomic_add(x, 0, 1.0)
-    return c * i
 
 
 @pytest.mark.parametrize("kernel", [turned, tallied])
@@ -430,7 +394,7 @@ WHY = (
     "the test of a while changes an array",
     "a range in reverse mode needs a step",
 )
-KERNELS = made(pk.kernel, "i, x, y", REFUSED, globals(), "<refused>")
+KERNELS = made(pk.kernel, REFUSED, globals(), "<refused>", "i, x, y")
 
 
 @pytest.mark.parametrize(("kernel", "words"), [*zip(KERNELS, WHY)], ids=lambda v: getattr(v, "name", ""))

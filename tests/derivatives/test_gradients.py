@@ -13,6 +13,7 @@ from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import DTypeError, InputError, LanguageError, LoweringError
 
 from ..launching import move
+from .tables import made
 
 TIMES = np.sort(default_rng(4).random(37) * 9.0)
 
@@ -23,9 +24,8 @@ class Parameters(NamedTuple):
     omega: float
 
 
-@pk.kernel
-def hawkes(i, p, times):
-    """Compute the log-intensity of event i, less its part of the integral."""
+TEXT = """
+hawkes(i, p, times)
     rate = p.mu
     for j in range(i):
         gap = times[i] - times[j]
@@ -36,15 +36,10 @@ def hawkes(i, p, times):
         return -1e300 * p.mu
     return pk.log(rate) - p.mu * 0.25 - p.theta * (1.0 - pk.exp(-p.omega * (9.0 - times[i])))
 
-
-@pk.kernel
-def paired(i, j, a, x):
+paired(i, j, a, x)
     return pk.sin(a * x[i] * x[j]) if i < j else 0.0
 
-
-@pk.kernel
-def by_teams(team, a, b, x):
-    """Use rows in scratch, changed in place, summed, and a prefix of them."""
+by_teams(team, a, b, x)
     row = team.scratch(x.shape[1], pk.float64)
     total = team.scratch(1, pk.float64)
     for j in team.thread_range(x.shape[1]):
@@ -62,6 +57,19 @@ def by_teams(team, a, b, x):
         row[j] = row[j] * whole
     team.barrier()
     return team.broadcast(row[0] * a, 0) + total[0]
+"""
+hawkes, paired, by_teams = made(pk.kernel, TEXT, globals(), "<gradients_kernel>")
+FUNCTIONS = """
+line(x, p)
+    return p[0] * x if x > 0.0 else None
+
+power(x, n)
+    return x**n * n
+
+nothing(x)
+    pk.fma(x, x, x)
+"""
+line, power, nothing = made(pk.function, FUNCTIONS, globals(), "<gradients_function>")
 
 
 def differences(value, at, step=1e-5):
@@ -154,21 +162,6 @@ def test_wrong_calls(options, error, words):
 def test_an_integer_is_refused():
     with pytest.raises(DTypeError, match="argument 'p.mu' .* type int; .*; pass a float"):
         pk.parallel_reduce(3, hawkes, Parameters(1, 1.0, 1.0), TIMES, gradient="p")
-
-
-@pk.function
-def line(x, p):
-    return p[0] * x if x > 0.0 else None
-
-
-@pk.function
-def power(x, n):
-    return x**n * n
-
-
-@pk.function
-def nothing(x):
-    pk.fma(x, x, x)
 
 
 @pytest.mark.parametrize(

@@ -53,22 +53,16 @@ too_large
     v = pk.local(3000, pk.float64)
     v[0] = a
     return v[0]
-"""
 
-
-@pk.kernel
-def largest_of_a_team(team, a, x):
+largest_of_a_team(team, a, x)
     return team.reduce(a * team.rank, pk.Max)
 
-
-@pk.kernel
-def appended(team, a, x):
+appended(team, a, x)
     row = team.scratch(64, pk.float64)
     n = team.append(row, 0, a, True)
     team.barrier()
     return row[n - 1]
-
-
+"""
 WHY = (
     r"`x\[i, 0\] = a \* a` has no derivative: 'x' is an array argument",
     "'x' is an array argument",
@@ -81,12 +75,12 @@ WHY = (
     "pk.Sum has one, pk.Max has not",
     "values that a team appends",
 )
-KERNELS = [*made(pk.kernel, "i, a, x", TABLE, globals(), "<refused>"), largest_of_a_team, appended]
+KERNELS = made(pk.kernel, TABLE, globals(), "<refused>", "i, a, x")
 
 
 @pytest.mark.parametrize(("kernel", "words"), [*zip(KERNELS, WHY)], ids=lambda v: getattr(v, "name", ""))
 def test_refused(kernel, words):
-    team = kernel in (largest_of_a_team, appended)
+    team = kernel in KERNELS[-2:]
     policy = pk.TeamPolicy(3, 8, space="serial") if team else pk.RangePolicy(0, 3, space="serial")
     with pytest.raises(pk.PortableError, match=words) as told:
         pk.parallel_reduce(policy, kernel, 2.0, ROWS.copy(), gradient="a")

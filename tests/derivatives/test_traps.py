@@ -10,11 +10,12 @@ import portable as pk
 
 from ..launching import launch_for
 from .exact import value_and_slopes
+from .tables import made
 from .traps import TRAPS, X, Y
 
 
-@pk.kernel
-def values_and_slopes(i, functions, slopes, x, y, out):
+TEXT = """
+values_and_slopes(i, functions, slopes, x, y, out)
     k = 0
     for f in functions:
         out[k, 0, i] = f(x[i], y[i])
@@ -26,6 +27,42 @@ def values_and_slopes(i, functions, slopes, x, y, out):
         out[k, 2, i] = dx
         out[k, 3, i] = dy
         k += 1
+
+accumulated_each(i, x, t)
+    return accumulated(x[i], t)
+"""
+values_and_slopes, accumulated_each = made(pk.kernel, TEXT, globals(), "<traps_kernel>")
+FUNCTIONS = """
+smallest(a, b)
+    return min(a, b)
+
+largest_numpy(a, b)
+    return np.maximum(a, b)
+
+size(a, b)
+    return abs(a) + b
+
+power(a, b)
+    return a**b
+
+stepped(a, b)
+    return pk.floor(a) * b
+
+scaled(x, n)
+    return x * n * n
+
+accumulated(x, t)
+    total = pk.float64(0.0)
+    for k in range(t.shape[0]):
+        total += x * t[k]
+    return total
+
+of_two(x, t)
+    return x * t[0] + x * t[1]
+"""
+smallest, largest_numpy, size, power, stepped, scaled, accumulated, of_two = made(
+    pk.function, FUNCTIONS, globals(), "<traps_function>"
+)
 
 
 GROUPS = [TRAPS[k : k + 10] for k in range(0, len(TRAPS), 10)]
@@ -45,31 +82,6 @@ def test_traps(space, group):
                 assert abs(d[i] - e) <= 1e-12 * max(1.0, abs(e)), (f.name, x, y)
 
 
-@pk.function
-def smallest(a, b):
-    return min(a, b)
-
-
-@pk.function
-def largest_numpy(a, b):
-    return np.maximum(a, b)
-
-
-@pk.function
-def size(a, b):
-    return abs(a) + b
-
-
-@pk.function
-def power(a, b):
-    return a**b
-
-
-@pk.function
-def stepped(a, b):
-    return pk.floor(a) * b
-
-
 @pytest.mark.parametrize(
     ("function", "at", "slopes"),
     [
@@ -84,29 +96,6 @@ def stepped(a, b):
 )
 def test_where_there_is_no_derivative_the_rules_hold(function, at, slopes):
     assert pk.derivative(function, ("a", "b"))(*at) == pytest.approx(slopes, rel=1e-15, abs=0.0)
-
-
-@pk.function
-def scaled(x, n):
-    return x * n * n
-
-
-@pk.function
-def accumulated(x, t):
-    total = pk.float64(0.0)
-    for k in range(t.shape[0]):
-        total += x * t[k]
-    return total
-
-
-@pk.function
-def of_two(x, t):
-    return x * t[0] + x * t[1]
-
-
-@pk.kernel
-def accumulated_each(i, x, t):
-    return accumulated(x[i], t)
 
 
 def test_derivatives_are_as_exact_as_their_numbers():

@@ -450,4 +450,4 @@ def looped(name, head, body):
 
 
 MORE = "\n\n".join(looped(f"{b}_{h}", LOOPS[h], BODIES[b]) for h in LOOPS for b in BODIES)
-TRAPS = made(pk.function, "x, y", TEXT + "\n" + MORE, globals(), "<traps>")
+TRAPS = made(pk.function, TEXT + "\n" + MORE, globals(), "<traps>", "x, y")
