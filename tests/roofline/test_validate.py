@@ -133,10 +133,9 @@ def test_a_pair_that_cannot_be_run_is_told():
 
 
 @pytest.fixture
-def quick_rates(monkeypatch):
+def quick_rates(monkeypatch, quick_ceilings):
     """Return ceilings by tiny measurements, whose values do not matter here."""
-    rates = validate.rates
-    monkeypatch.setattr(validate, "rates", lambda space, quick: rates(space, True))
+    monkeypatch.setattr(validate, "ceilings", lambda space, **options: quick_ceilings(str(space)))
 
 
 @pytest.mark.usefixtures("quick_rates")
