@@ -10,8 +10,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import NOWHERE, Store, launch, need, stopped, warn
-from ..shared.posteriors import mixing
+from ..shared import NOWHERE, Store, launch, need, stopped
+from ..shared.posteriors import mixing, warn
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
 from .posterior import Posterior

@@ -30,9 +30,8 @@ from ..shared import (
     connected,
     local_space,
     stopped,
-    warn,
 )
-from ..shared.posteriors import mixing
+from ..shared.posteriors import mixing, warn
 from .banks import Problem
 from .nan_source import ON_NAN, OnNan
 from .posterior import Posterior
