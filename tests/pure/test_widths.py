@@ -1,0 +1,35 @@
+"""Test packs of all widths, in a process for each: a failed assertion of LLVM ends it."""
+
+import subprocess
+import sys
+
+import pytest
+
+TEXT = """
+import sys
+import numpy as np, portable as pk
+
+def compared(packed, cast):
+    @pk.kernel(packed=packed)
+    def k(i, small, wide):
+        m, t = cast(i % 30), 0
+        while t < 4 and m != cast((i + 16) % 50):
+            t += 1
+            if m % 3 == 0:
+                continue
+            wide[i] += m
+        if cast(i // 2) < cast(i % 7):
+            small[i] = m
+    arrays = np.ones(41, np.dtype(cast)), np.zeros(41)
+    pk.parallel_for(pk.RangePolicy(0, 41, space="serial"), k, *arrays)
+    return arrays
+
+for cast in pk.int32, pk.uint32, pk.int64:
+    assert np.array_equal(*(compared(packed, cast) for packed in (int(sys.argv[1]), False)))
+"""
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16])
+def test_truncated_numbers_compare(lanes):
+    done = subprocess.run([sys.executable, "-c", TEXT, str(lanes)], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
