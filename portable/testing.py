@@ -59,10 +59,8 @@ def assert_same_on_all_spaces(
     """
     from .watch.checked import trials
 
-    policy, reducers = (
-        as_policy(policy),
-        () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,),
-    )
+    policy = as_policy(policy)
+    reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
     wanted = trials.reference(policy, kernel, args, reducers)
     if terms is None:
         terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)

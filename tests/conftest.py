@@ -100,47 +100,48 @@ def impatient():
 
 # Folders of tests/: every N-th test of a file, or of a function; with 0 none, unless the file itself is
 # named. All are marked slow.
-SAMPLED = {
-    "checked/test_models.py": 8,
-    "clusters/": 10,
-    "hostile/test_attacks.py::test_attack": 9,
-    "hostile/test_long_jobs_store.py::test_killed": 2,
-    "conformance/test_step35_products.py::test_products_of_all": 60,
-    "derivatives/test_adjoints.py::test_all_traps": 3,
-    "derivatives/test_traps.py::test_traps": 6,
-    "docs/test_coming_from.py::test_both_sides_agree": 5,
-    "docs/test_pages.py::test_a_page_runs": 7,
-    "docs/test_notebooks.py::test_a_notebook_runs": 4,
-    "docs/test_site.py::test_every_picture": 4,
-    "docs/test_site.py::test_the_site_builds": 1,
-    "examples/test_fields.py::test_an_example_lowers": 3,
-    "platforms/test_own_data.py::test_a_step": 6,
-    "platforms/": 3,
-    "models/test_papers.py": 7,
-    "models/hawkes/test_compose.py::test_likelihood_and_gradient": 3,
-    "models/hawkes/test_round_trip.py::test_commands": 0,
-    "models/mixture/test_cytometry_odd.py::test_mutants": 2,
-    "models/mixture/test_degenerate.py": 30,
-    "models/mixture/test_fit.py::test_estimator_checks": 4,
-    "models/mixture/test_posterior.py::test_simulation_based": 3,
-    "models/mixture/test_shapes.py::test_the_right": 3,
-    "models/mixture/test_sums.py::test_members_with_one_place": 4,
-    "models/resampling/test_bad_input.py::test_weights": 5,
-    "models/resampling/test_examples.py::test_it_checks": 4,
-    "models/resampling/test_filter.py::test_resampling_from_log": 9,
-    "models/resampling/test_nan.py::test_a_row": 9,
-    "models/resampling/test_nan.py::test_every_scheme": 5,
-    "models/resampling/test_ready.py::test_densities": 3,
-    "models/resampling/test_ready.py::test_what_is_simulated": 5,
-    "models/resampling/test_schemes.py": 8,
-    "models/resampling/test_statistics.py::test_sums": 5,
-    "models/test_posteriors.py::test_ctrl_c_leaves": 2,
-    "numba/test_launches.py::test_every_route": 5,
-    "roofline/test_defects.py::test_a_defect_is_found": 0,
-    "roofline/test_cli.py::test_compare_has_a_row_a_peer": 6,
-    "roofline/test_layer.py::test_peers_agree_with_numpy": 3,
-    "roofline/test_peers.py::test_hawkes_peers_agree": 4,
-}
+SAMPLED = """
+checked/test_models.py 8
+clusters/ 10
+hostile/test_attacks.py::test_attack 9
+hostile/test_long_jobs_store.py::test_killed 2
+conformance/test_step35_products.py::test_products_of_all 60
+derivatives/test_adjoints.py::test_all_traps 3
+derivatives/test_traps.py::test_traps 6
+docs/test_coming_from.py::test_both_sides_agree 5
+docs/test_pages.py::test_a_page_runs 7
+docs/test_notebooks.py::test_a_notebook_runs 4
+docs/test_site.py::test_every_picture 4
+docs/test_site.py::test_the_site_builds 1
+examples/test_fields.py::test_an_example_lowers 3
+platforms/test_own_data.py::test_a_step 6
+platforms/ 3
+models/test_papers.py 7
+models/hawkes/test_compose.py::test_likelihood_and_gradient 3
+models/hawkes/test_round_trip.py::test_commands 0
+models/mixture/test_cytometry_odd.py::test_mutants 2
+models/mixture/test_degenerate.py 30
+models/mixture/test_fit.py::test_estimator_checks 4
+models/mixture/test_posterior.py::test_simulation_based 3
+models/mixture/test_shapes.py::test_the_right 3
+models/mixture/test_sums.py::test_members_with_one_place 4
+models/resampling/test_bad_input.py::test_weights 5
+models/resampling/test_examples.py::test_it_checks 4
+models/resampling/test_filter.py::test_resampling_from_log 9
+models/resampling/test_nan.py::test_a_row 9
+models/resampling/test_nan.py::test_every_scheme 5
+models/resampling/test_ready.py::test_densities 3
+models/resampling/test_ready.py::test_what_is_simulated 5
+models/resampling/test_schemes.py 8
+models/resampling/test_statistics.py::test_sums 5
+models/test_posteriors.py::test_ctrl_c_leaves 2
+numba/test_launches.py::test_every_route 5
+roofline/test_defects.py::test_a_defect_is_found 0
+roofline/test_cli.py::test_compare_has_a_row_a_peer 6
+roofline/test_layer.py::test_peers_agree_with_numpy 3
+roofline/test_peers.py::test_hawkes_peers_agree 4
+""".split()
+SAMPLED = dict(zip(SAMPLED[::2], map(int, SAMPLED[1::2])))
 HERE = Path(__file__).parent
 
 

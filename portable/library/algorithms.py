@@ -70,10 +70,16 @@ def _ordered(x, i):
     return v
 
 
+@function
+def _order_key(descending, keys, i):
+    """Key i as an unsigned integer that orders so."""
+    return ~_ordered(keys, i) if descending else _ordered(keys, i)
+
+
 @kernel
 def _order_keys(i, descending, keys, out):
     """Store a key's integer, and return it twice, for the minimum and the maximum over all keys."""
-    key = ~_ordered(keys, i) if descending else _ordered(keys, i)
+    key = _order_key(descending, keys, i)
     out[i] = key
     return key, key
 
@@ -151,12 +157,6 @@ def _move(team, tile, digit_bits, shift, counts, keys, order, sorted_keys, sorte
 # ---- the radix sort of teams of many members
 _AGGREGATE, _PREFIX, _ODD = 1, 2, 4  # the last three bits of a tile's word; above them a count
 _WORD_BITS = 3
-
-
-@function
-def _order_key(descending, keys, i):
-    """Key i as an unsigned integer that orders so."""
-    return ~_ordered(keys, i) if descending else _ordered(keys, i)
 
 
 @function
@@ -527,10 +527,8 @@ def _argsort_by_teams(keys, descending, space):
     n, n_places = keys.shape[0], 8 * keys.dtype.itemsize // digit_bits
     teams, constants = _teams(-(-n // n_keys), members, space), [*map(static, (n_keys, digit_bits, n_places))]
     state = _start_all_digits(keys, descending, n_places, space)
-    order, even, odd = (
-        empty(n, "int64", space),
-        *(_buffers(n, keys, _index_type(n), space) for _ in range(2)),
-    )
+    order = empty(n, "int64", space)
+    even, odd = (_buffers(n, keys, _index_type(n), space) for _ in range(2))
     for place in range(n_places):
         parallel_for(
             teams,

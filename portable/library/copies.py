@@ -279,11 +279,7 @@ def _read_over_link(target, source):
 def _check_view(array, role):
     if isinstance(array, View):
         return array
-    if (
-        isinstance(array, np.ndarray)
-        or hasattr(array, "__dlpack__")
-        or hasattr(array, "__cuda_array_interface__")
-    ):
+    if hasattr(array, "__dlpack__") or hasattr(array, "__cuda_array_interface__"):
         return asview(array)
     raise InputError(
         f"deep_copy: the {role} is of type {type(array).__name__}; expected a View or a NumPy array"

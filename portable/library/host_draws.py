@@ -33,8 +33,14 @@ class Drawn(Function):
     def __reduce__(self):
         return self.name
 
-    def __call__(self, seed, stream, draw, *of):
-        names = list(inspect.signature(self.fn).parameters)[3:]
+    def __call__(self, *args, **named):
+        params = inspect.signature(self.fn).parameters
+        if named or len(args) != len(params):
+            raise InputError(f"{self.name} takes {', '.join(params)}: numbers, or arrays for many")
+        return self._drawn([*params][3:], *args)
+
+    def _drawn(self, names, seed, stream, draw, *of):
+        """Return the numbers for arguments, of which `names` are those after seed, stream and draw."""
         for name, values in zip(names, of):
             if name in RANGES:
                 self._check_range(name, np.asarray(values, np.float64))

@@ -19,13 +19,8 @@ class Plan:
     __slots__ = ("_call", "_launch", "_bound", "_lock", "_build", "_plain")
 
     def __init__(self, launch, bound):
-        self._call, self._launch, self._bound, self._lock = (
-            dispatch.repeated_launch(launch, bound),
-            launch,
-            bound,
-            Lock(),
-        )
-        hooks = current()
+        self._call = dispatch.repeated_launch(launch, bound)
+        self._launch, self._bound, self._lock, hooks = launch, bound, Lock(), current()
         self._build = hooks.redirect, hooks.debug
         # hooks that require no further work
         self._plain = events.NONE if self._build == (None, events.NONE.debug) else None

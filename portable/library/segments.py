@@ -218,11 +218,8 @@ def bincount(
     x, space = _vector(x, "x", space, small=True)
     if np.dtype(x.dtype).kind == "f":
         raise DTypeError(f"x has dtype {x.dtype}; expected whole numbers")
-    n, n_bins, policy = (
-        x.shape[0],
-        check_index(minlength, "minlength"),
-        RangePolicy(0, x.shape[0], space=space),
-    )
+    n, n_bins = x.shape[0], check_index(minlength, "minlength")
+    policy = RangePolicy(0, n, space=space)
     if n:
         least, most = parallel_reduce(policy, _double, x, reducer=(Min, Max), label="bincount.range")
         if least < 0:

@@ -28,16 +28,16 @@ _WARP = 32  # members of a team on a GPU that append without meeting
 def _ranked(row, j, falling):
     """Return an unsigned integer, the larger the better."""
     key = _ordered(row, j)
-    return key if falling else ~key
+    return uint64(key if falling else ~key)
 
 
 @function
 def _extremes(team, falling, row):
     """Return the least and the largest of the keys that this member reads."""
-    low = uint64(_ranked(row, 0, falling))
+    low = _ranked(row, 0, falling)
     high = low
     for j in team.thread_range(row.shape[0]):
-        key = uint64(_ranked(row, j, falling))
+        key = _ranked(row, j, falling)
         low, high = min(low, key), max(high, key)
     return low, high
 
@@ -49,7 +49,7 @@ def _kth_key(team, k, low, high, falling, row):
         middle = high - ((high - low) >> 1)
         n_above = 0
         for j in team.thread_range(row.shape[0]):
-            n_above += 1 if uint64(_ranked(row, j, falling)) >= middle else 0
+            n_above += 1 if _ranked(row, j, falling) >= middle else 0
         n_above = team.reduce(n_above)
         if n_above >= k:
             low = middle
@@ -63,7 +63,7 @@ def _count_around(team, kth, falling, row):
     """Count this member's keys above the k-th, and those equal to it."""
     n_above, n_equal = 0, 0
     for j in team.thread_range(row.shape[0]):
-        key = uint64(_ranked(row, j, falling))
+        key = _ranked(row, j, falling)
         n_above += 1 if key > kth else 0
         n_equal += 1 if key == kth else 0
     return n_above, n_equal
@@ -77,7 +77,7 @@ def _end_of_equal(team, wanted, kth, falling, row):
         middle = (first + last) // 2
         n_before = 0
         for j in team.thread_range(middle):
-            n_before += 1 if uint64(_ranked(row, j, falling)) == kth else 0
+            n_before += 1 if _ranked(row, j, falling) == kth else 0
         if team.reduce(n_before) >= wanted:
             last = middle
         else:
@@ -92,7 +92,7 @@ def _collect(team, kth, last, falling, row, n_found, keys, columns):
         n_found[0] = 0
     team.barrier()
     for j in team.thread_range(row.shape[0]):
-        key = uint64(_ranked(row, j, falling))
+        key = _ranked(row, j, falling)
         if key > kth or key == kth and j < last:
             place = atomic_add(n_found, 0, 1)
             columns[place] = j

@@ -125,9 +125,8 @@ class Launch:
             if self.pattern == "for" and not writes(self.written.portable_text):
                 dispatch.refuse_results(self.written)
             self.name = name_of(self.written, self.entry.identity_of_code)
-        self.shapes, dtypes = (
-            (self.entry.results.shapes, self.entry.results.dtypes) if self.reducers else ([], [])
-        )
+        results = self.entry.results
+        self.shapes, dtypes = (results.shapes, results.dtypes) if self.reducers else ([], [])
         if any(self.entry.complex_sums):
             raise DTypeError(f"{self.where}: launch sums of complex numbers from Python")
         self.numbers = [NUMBA[d] for d in dtypes]

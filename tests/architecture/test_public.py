@@ -12,23 +12,13 @@ import pytest
 import portable as pk
 from portable.core.language.words import ROWS
 
-PACKAGES = (
-    "portable",
-    "portable.random",
-    "portable.testing",
-    "portable.models.hawkes",
-    "portable.models.tmap",
-    "portable.models.edm",
-    "portable.models.resampling",
-    "portable.models.mixture",
-    "portable.models.shared.sharding",
-    "portable.models.shared.cluster",
-    "portable.models.shared.priors",
-    "portable.models.resampling.ready",
-    "portable.models.shared.mapped",
-    "portable.models.shared.readers",
-    "portable.roofline",
-)
+PACKAGES = """
+portable portable.random portable.testing portable.models.hawkes portable.models.tmap
+portable.models.edm portable.models.resampling portable.models.mixture
+portable.models.shared.sharding portable.models.shared.cluster portable.models.shared.priors
+portable.models.resampling.ready portable.models.shared.mapped portable.models.shared.readers
+portable.roofline
+""".split()
 OURS = "portable.", "portable.models."
 WORDS = {row.name for row in ROWS}  # documented by a row in docs/kernels.md
 TYPES = {"ArrayLike", "Team", "Kernel", "Function"}  # users do not construct these, or a decorator does

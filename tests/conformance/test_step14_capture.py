@@ -20,10 +20,15 @@ def value(i, x):
     return x[i]
 
 
+def arrays(space):
+    """Return a length, an array of ones and one of zeros, and one of a single zero."""
+    n = 5000 if space != "checked" else 20
+    return n, *(move(array, space) for array in (np.ones(n), np.zeros(n), np.zeros(1)))
+
+
 def test_a_replay_runs_what_was_recorded_so_many_times(space):
     """Replay repeatedly, also a reduction, whose partial results use the same memory in all rounds."""
-    n = 5000 if space != "checked" else 20
-    x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
+    n, x, y, total = arrays(space)
     with pk.use(space), pk.capture(times=3) as graph:
         pk.parallel_for(n, axpy, 1.0, x, y)  # y = y + x
         pk.parallel_for(n, axpy, 1.0, y, x)  # x = x + y
@@ -97,8 +102,7 @@ def test_calls_of_plans_and_replays_of_graphs_are_recorded_in_their_turn(space):
     """Record calls in order, also of a plan made in the capture, one of a debug build, and a graph of two
     rounds.
     """
-    n = 5000 if space != "checked" else 20
-    x, y, total = move(np.ones(n), space), move(np.zeros(n), space), move(np.zeros(1), space)
+    n, x, y, total = arrays(space)
     with pk.use(space):
         plan = pk.plan(n, axpy, 1.0, x, y)  # y = y + x
         with pk.use(debug=True):

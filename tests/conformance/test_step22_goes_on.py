@@ -162,7 +162,7 @@ def test_what_is_right_stays(kernel, args):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "args", "number", "limit", "index"),
+    "kernel args number limit index".split(),
     [
         (moving, (_X[:8],), 8, 8, (2,)),
         (of_rows, (whole((4, 1 << 40), n=9), _ROWS), 1 << 40, 9, (4,)),

@@ -112,7 +112,7 @@ def test_sums_over_packs_side_by_side(space):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "policy", "args", "number", "limit", "index"),
+    "kernel policy args number limit index".split(),
     [
         (shifted, N, (1, X, Y), N, N, (N - 1,)),
         (shifted, N, (-1, X, Y), -1, N, (0,)),

@@ -188,65 +188,142 @@ def test_variables_have_the_users_names(space):
         pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))
 
 
-REMEDIES = {
-    "x[i] = divmod(x[i], 2)[0]": "write a // b, a % b",
-    "x[i] = (1, 2)[n := i]": "':='.* on a line of its own",
-    "x[i] = [1, 2][0]": "a list.*write a tuple, or a pk.local",
-    "x[i] = sum([v for v in x])": "write a loop",
-    "f = lambda v: v": "with @pk.function",
-    "a, *b = (1, 2, 3)": "take a part of the tuple",
-    "x[i] = 1 if i in (1, 2) else 0": "write `a == b or a == c`",
-    "x[i] = pk.sinn(x[i])": "there are sin, ",
-    "for k in reversed(range(3)): x[i] = k": "counts down",
-    "for j in i.thread_range(3): x[j] = 1": "launched with a pk.TeamPolicy",
-    "x[i] = pk.local(x.shape[0], pk.float64)[0]": "pk.static\\(n\\)",
-    "row = x[:2]; row *= 2": "change elements by",
-    "x.append(1)": "views have .sum",
-    "v = np.zeros(3); x[i] = v[0]": "pk.local.shape, dtype. an array",
-    "x[i] = np.sinc(x[i])": "there are exp, ",
-    "x[i] = f'{i}'": "a string",
+REMEDIES = r"""
+x[i] = divmod(x[i], 2)[0]
+    write a // b, a % b
+x[i] = (1, 2)[n := i]
+    ':='.* on a line of its own
+x[i] = [1, 2][0]
+    a list.*write a tuple, or a pk.local
+x[i] = sum([v for v in x])
+    write a loop
+f = lambda v: v
+    with @pk.function
+a, *b = (1, 2, 3)
+    take a part of the tuple
+x[i] = 1 if i in (1, 2) else 0
+    write `a == b or a == c`
+x[i] = pk.sinn(x[i])
+    there are sin,
+for k in reversed(range(3)): x[i] = k
+    counts down
+for j in i.thread_range(3): x[j] = 1
+    launched with a pk.TeamPolicy
+x[i] = pk.local(x.shape[0], pk.float64)[0]
+    pk.static\(n\)
+row = x[:2]; row *= 2
+    change elements by
+x.append(1)
+    views have .sum
+v = np.zeros(3); x[i] = v[0]
+    pk.local.shape, dtype. an array
+x[i] = np.sinc(x[i])
+    there are sin, .*@pk.function
+x[i] = f'{i}'
+    a string
+raise ValueError(1)
+    write an assert
+x[i] = x[i + 0.5]
+    not an integer; indices are integers
+for k in range(2.5): x[i] = k
+    cuts it off
+del x
+    del is not supported
+x[i] = pk.int32(3) + pk.uint32(2)
+    cast one of them, for example pk.uint32
+x[:] = x[i] @ x[i]
+    arrays of one or two dimensions|a number
+x[i] = len(i)
+    len wants one view or tuple
+x[i] = max(x, key=3)
+    keyword arguments are for functions marked with @pk.function
+global X
+    write to an element of an argument
+with open('f') as f: x[i] = 1
+    write to an array
+x[i] = 1 if x else 0
+    expected a condition
+return x[i]
+    launch with pk.parallel_reduce
+x[i] = i.shape[0]
+    a number has no attribute 'shape'
+x[i] = pk.local(3)[0]
+    local takes a shape and a dtype
+x[i] = pk.float32
+    expected a number for an element
+y = x[i]; y[0] = 1
+    only views and tuples are indexed
+x[i] = x[i] ^ 2
+    a power is written ..
+x[i] = x(i)
+    an element is x\[i\]
+x[i] = float('inf')
+    write math.inf
+x[x < 0] = 0
+    such as an element
+x[i] = x.sum(axis=0)
+    of all elements
+x[i] = i < None
+    expected a number
+x[i] = np.mean(x)
+    a mean is x.sum.. / x.size
+for v in x[i]: x[i] = v
+    runs over range
+x[i] = pk.where(x[i] > 0.0, 1.0)
+    3 argument.*2 were given
+x[i] = x.mean
+    'mean'.*shape
+x[i] = dict.__dict__
+    got mappingproxy.{48}$
+x[i] = np.sign(x[i])
+    pk\.where\(x == 0, x, pk\.copysign
+x[i] = math.factorial(i)
+    round\(pk\.gamma\(n \+ 1\.0\)\)
+x[i] = pk.prange(3)
+    does not exist; .* loop over range
+x[i] = x[i].astype('float32')
+    write pk\.float32\(v\)
+x[i] = pk.int8(x[i])
+    arrays alone have small types
+pk.barrier()
+    team\.barrier
+with i.single(): x[i] = 1
+    `if team\.single
+x[...] = 0
+    write x\[:\]
+x['a'] = 1.0
+    a string is not supported.*pass numbers
+x[i] = pk.local(3, 'complex64')[0]
+    a dtype is pk\.float32
+x[i] = self.a
+    'self' is not defined.*no method
+x[i] = maths.pi
+    'maths' is not defined; import it
+x[i] = pk.cos(x)
+    an array: take an element, or assign to a slice
+x[i] = pk.random.uniform(1, i)
+    3 argument\(s\) \(seed, stream, draw\), but 2
+for k in range(3, step=2): x[i] = k
+    others take positions
+x[i] = np.cumsum(x)[0]
+    pk\.parallel_scan
+""".strip().splitlines()
+REMEDIES = dict(zip(REMEDIES[::2], map(str.strip, REMEDIES[1::2]))) | {
     "while x[i] > 0: x[i] -= 1\n    else: x[i] = 3": "set a variable before `break`",
-    "raise ValueError(1)": "write an assert",
-    "x[i] = x[i + 0.5]": "not an integer; indices are integers",
-    "for k in range(2.5): x[i] = k": "cuts it off",
-    "del x": "del is not supported",
     "match i:\n        case 0: x[i] = 1": "write if and elif",
-    "x[i] = pk.int32(3) + pk.uint32(2)": "cast one of them, for example pk.uint32",
-    "x[:] = x[i] @ x[i]": "arrays of one or two dimensions|a number",
-    "x[i] = len(i)": "len wants one view or tuple",
-    "x[i] = max(x, key=3)": "keyword arguments are for functions marked with @pk.function",
-    "global X": "write to an element of an argument",
-    "with open('f') as f: x[i] = 1": "write to an array",
-    "x[i] = 1 if x else 0": "expected a condition",
-    "return x[i]": "launch with pk.parallel_reduce",
-    "x[i] = i.shape[0]": "a number has no attribute 'shape'",
-    "x[i] = pk.local(3)[0]": "local takes a shape and a dtype",
-    "x[i] = pk.float32": "expected a number for an element",
-    "y = x[i]; y[0] = 1": "only views and tuples are indexed",
-    "x[i] = x[i] ^ 2": "a power is written ..",
-    "x[i] = x(i)": r"an element is x\[i\]",
-    "x[i] = float('inf')": "write math.inf",
-    "x[x < 0] = 0": "such as an element",
-    "x[i] = x.sum(axis=0)": "of all elements",
-    "x[i] = i < None": "expected a number",
-    "x[i] = np.mean(x)": "a mean is x.sum.. / x.size",
-    "for v in x[i]: x[i] = v": "runs over range",
-    "x[i] = pk.where(x[i] > 0.0, 1.0)": "3 argument.*2 were given",
-    "x[i] = x.mean": "'mean'.*shape",
-    "x[i] = dict.__dict__": "got mappingproxy.{48}$",
 }
 
 
 @pytest.mark.parametrize("line, remedy", REMEDIES.items(), ids=REMEDIES)
 def test_a_refusal_says_what_to_write(line, remedy):
     """Also if the code is on disk, from the first try."""
-    for _ in range(2):
+    for space in ("serial", "serial", "checked"):
         kernel = load(
-            f"import numpy as np\nimport portable as pk\n\n\n@pk.kernel\ndef k(i, x):\n    {line}\n",
+            f"import math\nimport numpy as np\nimport portable as pk\n@pk.kernel\ndef k(i, x):\n    {line}\n",
             f"<remedy {line}>",
         )["k"]
         with pytest.raises(KernelError, match=remedy):
-            pk.parallel_for(5, kernel, X)
+            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, X)
 
 
 def test_a_kernel_is_no_method_and_has_the_policy_s_indices():

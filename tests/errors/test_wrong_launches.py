@@ -192,7 +192,7 @@ WRONG_POLICIES = [
         DTypeError,
         ["policy must be an integer", "ndarray"],
     ),
-    (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'", "pk.RangePolicy takes"]),
+    (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'", "pk.RangePolicy(0, n)"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=sum), PortableError, ["reducer"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=()), PortableError, ["reducer"]),
 ]

@@ -31,19 +31,9 @@ KINDS = {
     "constant": constants.programs,
     "small": small.programs,
 }
-SHARES = (
-    "range",
-    "team",
-    "edge",
-    "range",
-    "team",
-    "edge",
-    "effect",
-    "launch",
-    "reduction",
-    "constant",
-    "small",
-)  # shares of each eleven chunks
+SHARES = """
+range team edge range team edge effect launch reduction constant small
+""".split()  # shares of each eleven chunks
 SHRINKING_S = 40  # longest time for shrinking a failure
 CHUNK_OF_MUTANTS = 10  # programs, so that each kind comes early
 HANGING_S = 120  # a program that takes longer ends its process

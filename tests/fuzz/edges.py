@@ -184,7 +184,7 @@ def programs(draw):
     g = Edges(draw, dtypes, N)
     g.shapes = COMMON
     g.leaves = {
-        "f": ["a[i]", "b[i]", "a[i]", "b[i]", "v"],
+        "f": "a[i] b[i] a[i] b[i] v".split(),
         "i": ["k[i]", "m[i]", "k[i]", "s1"],
         "u": ["u[i]", "w[i]"],
         "c": ["p[i]", "q[i]"],
@@ -202,7 +202,7 @@ def programs(draw):
             continue
         text = g.expr(kind, g.number(1, 2))
         where = {
-            "f": ["fo", "fo", "fo", "io", "uo"],
+            "f": "fo fo fo io uo".split(),
             "i": ["io", "io", "fo", "uo"],
             "u": ["uo", "uo", "io"],
             "c": ["co", "io"],
@@ -239,10 +239,7 @@ def programs(draw):
         chosen(draw, INTEGERS, dtypes["u"]),
         chosen(draw, INTEGERS, dtypes["u"]),
         *bools,
-        np.zeros(shape, dtypes["f"]),
-        np.zeros(shape, dtypes["i"]),
-        np.zeros(shape, dtypes["u"]),
-        np.zeros(shape, bool),
+        *(np.zeros(shape, dtypes.get(kind, bool)) for kind in "fiuc"),
         draw(ends),
         draw(ends),
         ("static", draw(st.sampled_from([0, 1, 7, 31, 32, 40]))),

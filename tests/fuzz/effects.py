@@ -86,7 +86,7 @@ def programs(draw):
     g.shapes = {kind: 2 * EFFECTS[kind] + SHAPES[kind][::2] for kind in "fiuc"}
     g.leaves |= {
         "f": ["a", "b", "x[i]", "own[m % 4]"],
-        "i": ["m", "n", "i", "k[i]", "s"],
+        "i": "m n i k[i] s".split(),
         "u": ["z", "u[i]"],
         "c": ["flag", "b0[i]"],
     }

@@ -46,15 +46,15 @@ SHAPES = {
     ),
 }
 LITERALS = {
-    "f": ["1.5", "-0.25", "2.0", "3", "0.1"],
-    "i": ["3", "7", "1", "-2", "0"],
+    "f": "1.5 -0.25 2.0 3 0.1".split(),
+    "i": "3 7 1 -2 0".split(),
     "u": ["5", "1", "3"],
     "c": ["True", "False"],
 }
 
 FLOAT_STEPS, UNSIGNED_STEPS = (
     ["+=", "-=", "*=", "/="],
-    ["+=", "-=", "*=", "^=", "<<=", ">>=", "//=", "%=", "**="],
+    "+= -= *= ^= <<= >>= //= %= **=".split(),
 )
 
 
@@ -156,9 +156,7 @@ class Grammar:
             "both",
             "helper",
         ]
-        kinds += (
-            ["branch", "branch", "counted", "condition", "unrolled"] if depth > 0 and self.room > 0 else []
-        )
+        kinds += "branch branch counted condition unrolled".split() if depth > 0 and self.room > 0 else []
         kinds += ["leave", "leave"] if self.in_loop else []
         return kinds + (["back"] if self.result is not None else [])
 
@@ -183,7 +181,7 @@ class Grammar:
         if kind == "f":
             return [f"{name} {self.pick(FLOAT_STEPS)} {self.fill(self.pick(['{f}', '{F} * {f}']), 1)}"]
         if kind == "i":
-            return [f"{name} {self.pick(['+=', '-=', '^=', '|=', '&='])} {self.expr('i', 1)} % 50"]
+            return [f"{name} {self.pick('+= -= ^= |= &='.split())} {self.expr('i', 1)} % 50"]
         if kind == "u":
             return [f"{name} {self.pick(UNSIGNED_STEPS)} {self.pick(['3', '5', '7'])}"]
         return [f"{name} {self.pick(['&=', '|=', '^='])} {self.expr('c', 1)}"]

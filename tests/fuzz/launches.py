@@ -67,8 +67,7 @@ def programs(draw):
     args = [
         (rng.integers(-16, 17, LENGTH) / 8).astype(dtypes["f"]),
         rng.integers(0, 99, LENGTH).astype(dtypes["u"]),
-        np.zeros(shape, dtypes["f"]),
-        np.zeros(shape, dtypes["i"]),
+        *(np.zeros(shape, dtypes[kind]) for kind in "fi"),
         draw(st.integers(0, 5)),
         np.zeros(1, np.int32),
     ]

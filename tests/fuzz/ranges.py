@@ -28,10 +28,7 @@ def arrays(draw, dtypes, shape):
         rng.integers(-30, 60, shape).astype(dtypes["i"]),
         rng.integers(0, 2**32, shape).astype(dtypes["u"]),
         rng.random(shape) < 0.5,
-        np.zeros(shape, dtypes["f"]),
-        np.zeros(shape, dtypes["i"]),
-        np.zeros(shape, dtypes["u"]),
-        np.zeros(shape, bool),
+        *(np.zeros(shape, dtypes.get(kind, bool)) for kind in "fiuc"),
     ]
 
 

@@ -81,9 +81,9 @@ Hash = pk.Reducer("Hash", _times, 1)
 """
 )
 ANY = {
-    "f": ["Min", "Max", "MinLoc", "MaxLoc", "Bounds", "Latest"],
-    "i": ["Sum", "Min", "Max", "MinLoc", "MaxLoc", "Either", "Latest"],
-    "u": ["Sum", "Min", "Max", "Prod", "Either", "Times"],
+    "f": "Min Max MinLoc MaxLoc Bounds Latest".split(),
+    "i": "Sum Min Max MinLoc MaxLoc Either Latest".split(),
+    "u": "Sum Min Max Prod Either Times".split(),
     "c": ["Sum", "Max"],
 }
 
@@ -110,7 +110,7 @@ def contribution(g, kind, pairs=True):
 
 @st.composite
 def programs(draw):
-    what = draw(st.sampled_from(["reduce", "reduce", "scan", "team", "twice"]))
+    what = draw(st.sampled_from("reduce reduce scan team twice".split()))
     dtypes = draw_dtypes(draw)
     if what in ("team", "twice"):
         return in_teams(draw, dtypes, what)
@@ -231,7 +231,7 @@ def in_teams(draw, dtypes, what):
             "z + pk.uint32(team.rank)",
             "a",
         ]
-        choices = ["Bounds", "Bounds", "pk.Max", "pk.Min", "Spread", "Latest"]
+        choices = "Bounds Bounds pk.Max pk.Min Spread Latest".split()
         pair, same = g.pick([values[:2], values[1::-1]]), g.pick(choices)
         for k in range(draw(st.integers(2, 4))):
             value, name = (pair[k], same) if k < 2 else (g.pick(values), g.pick(choices))

@@ -46,7 +46,7 @@ class Small(Grammar):
     """Draw statements of small values, in addition to the others."""
 
     def kinds(self, depth):
-        small = ["form", "form", "vector", "product_of", "index", "slice", "record"]
+        small = "form form vector product_of index slice record".split()
         return [*super().kinds(depth), *small * 2]
 
     def numbers(self, name):
@@ -123,7 +123,7 @@ class Small(Grammar):
         before = [f"{s} = {self.settled('f', 1)}"]  # a store may change it
         low = self.number(0, WIDTH - n)
         part, places = (f"rows[i, {low}:{low + n}]", [f"rows[i, {low + k}]" for k in range(n)])
-        how = self.pick(["vector", "number", "own", "row", "step", "sum"])
+        how = self.pick("vector number own row step sum".split())
         if how == "vector":
             op = self.pick(["=", "+=", "*="])
             return [

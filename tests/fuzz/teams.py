@@ -91,21 +91,7 @@ class TeamGrammar(Grammar):
             kinds = ["assign", "augment", "both", "helper"]
             kinds += ["branch", "counted", "condition"] if depth > 0 and self.room > 0 else []
             return kinds + (["leave", "leave"] if self.in_loop else [])
-        kinds = [
-            "total",
-            "map",
-            "extreme",
-            "place",
-            "find",
-            "parted",
-            "scan",
-            "broadcast",
-            "append",
-            "slots",
-            "written",
-            "bins",
-            "assign",
-        ]
+        kinds = "total map extreme place find parted scan broadcast append slots written bins assign".split()
         kinds += ["branch", "together"] if depth > 0 and self.room > 0 else []
         return kinds + (["leave"] if self.in_loop else [])
 
@@ -311,8 +297,7 @@ def programs(draw):
         (rng.integers(-16, 17, shape) / 8).astype(dtypes["f"]),
         rng.integers(0, LENGTH, shape).astype(dtypes["i"]),
         np.zeros((TEAMS, 32), dtypes["i"]),
-        np.zeros(shape, dtypes["f"]),
-        np.zeros(shape, dtypes["i"]),
+        *(np.zeros(shape, dtypes[kind]) for kind in "fi"),
         np.zeros(1, np.int32),
     ]
     return Program("team", text, ("team", TEAMS), args)

@@ -12,14 +12,8 @@ from .meaning import promote
 from .types import Expr, View, inside, load
 
 _CASTS = {
-    "pk.int32": "int32",
-    "pk.int64": "int64",
-    "pk.uint32": "uint32",
-    "pk.uint64": "uint64",
-    "pk.float32": "float32",
-    "pk.float64": "float64",
-    "bool": "bool",
-    "float": "float",
+    name: name.removeprefix("pk.")
+    for name in "pk.int32 pk.int64 pk.uint32 pk.uint64 pk.float32 pk.float64 bool float".split()
 }
 _ATOMICS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
 

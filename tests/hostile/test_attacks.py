@@ -14,19 +14,13 @@ NEEDS = {
     "dask_after_a_launch": "dask",
     "pickles_of_everything": "cloudpickle",
 }
-SLOW = {  # run only by the command
-    "exits",
-    "environments",
-    "values_of_static",
-    "kernels_that_come_and_go",
-    "launches_plans_and_graphs",
-    "processes_by_spawn",
-    "processes_by_forkserver",
-    "processes_of_concurrent_futures",
-    "forks_while_others_call_a_plan",
-    "handler_that_calls_a_plan",
-    "one_graph_in_four_threads",
-    "dask_after_a_launch",
+SLOW = {
+    *"""
+exits environments values_of_static kernels_that_come_and_go launches_plans_and_graphs
+processes_by_spawn processes_by_forkserver processes_of_concurrent_futures
+forks_while_others_call_a_plan handler_that_calls_a_plan one_graph_in_four_threads
+dask_after_a_launch
+""".split()
 }
 
 

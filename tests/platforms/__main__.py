@@ -31,17 +31,9 @@ WHEELS = (
 STEPS = [
     f"tests/conformance/test_step{name}.py"
     for name in (
-        "01_memory",
-        "02_parallel_for",
-        "03_reduce",
-        "04_mdrange",
-        "05_scan",
-        "06_atomics",
-        "07_team",
-        "08_scratch",
-        "12_precision",
-        "13_plan",
-    )
+        "01_memory 02_parallel_for 03_reduce 04_mdrange 05_scan 06_atomics 07_team 08_scratch 12_precision"
+        " 13_plan"
+    ).split()
 ]
 
 
@@ -66,19 +58,10 @@ def fetched(folder):
     if not (root / "usr/bin/python3.11").exists():
         debs = folder / "debs"
         debs.mkdir(parents=True, exist_ok=True)
-        asked = [
-            "apt-cache",
-            "depends",
-            "--recurse",
-            "--no-recommends",
-            "--no-suggests",
-            "--no-conflicts",
-            "--no-breaks",
-            "--no-replaces",
-            "--no-enhances",
-            "python3.11:arm64",
-            "libstdc++6:arm64",
-        ]
+        asked = (
+            "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks"
+            " --no-replaces --no-enhances python3.11:arm64 libstdc++6:arm64"
+        ).split()
         lines = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.splitlines()
         names = sorted(
             {

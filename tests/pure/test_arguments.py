@@ -64,7 +64,9 @@ def test_arrays_of_other_libraries_are_arguments_where_they_share_memory():
     pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), add_own, series, out)
     assert out.tolist() == [0, 1, 2, 3, 4]
     frame = pandas.DataFrame({"a": series, "b": 0.5 * series})
-    with pytest.raises(pk.DTypeError, match="'x': DataFrame shares no memory; keep a copy: v = pk.asview"):
+    with pytest.raises(
+        pk.DTypeError, match="'x': DataFrame shares no memory; pass one column, .* a copy: v = pk.asview"
+    ):
         pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), add_own, frame, out)
 
 

@@ -13,43 +13,18 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 RIGHT, WRONG = HERE / "right.py", HERE / "wrong.py"
 # Packages that the methods import but no annotation names: not read, which would take ten times as long.
-UNREAD = (
-    "anndata",
-    "arviz_base",
-    "arviz_stats",
-    "bokeh",
-    "dask",
-    "dask_jobqueue",
-    "distributed",
-    "flowutils",
-    "h5py",
-    "jinja2",
-    "matplotlib",
-    "pandas",
-    "polars",
-    "pyarrow",
-    "rich",
-    "scipy",
-    "sklearn",
-    "xarray",
-)
+UNREAD = """
+anndata arviz_base arviz_stats bokeh dask dask_jobqueue distributed flowutils h5py jinja2 matplotlib
+pandas polars pyarrow rich scipy sklearn xarray
+""".split()
 
 
 # Settings of --strict for a module, which mypy itself does not apply
-STRICT = (
-    "check_untyped_defs",
-    "disallow_any_generics",
-    "disallow_incomplete_defs",
-    "disallow_subclassing_any",
-    "disallow_untyped_calls",
-    "disallow_untyped_decorators",
-    "disallow_untyped_defs",
-    "extra_checks",
-    "no_implicit_reexport",
-    "strict_equality",
-    "warn_return_any",
-    "warn_unused_ignores",
-)
+STRICT = """
+check_untyped_defs disallow_any_generics disallow_incomplete_defs disallow_subclassing_any
+disallow_untyped_calls disallow_untyped_decorators disallow_untyped_defs extra_checks
+no_implicit_reexport strict_equality warn_return_any warn_unused_ignores
+""".split()
 
 
 def mypy(folder, *files):

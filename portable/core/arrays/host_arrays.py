@@ -28,7 +28,10 @@ def describe_lent(a):
         return found
     view = asview(a)
     if view.pointer != asview(a).pointer:
-        raise DTypeError(f"{type(a).__name__} shares no memory; keep a copy: v = pk.asview(...)")
+        raise DTypeError(
+            f"{type(a).__name__} shares no memory; pass one column, a['name'].to_numpy(), or keep a copy:"
+            " v = pk.asview(...)"
+        )
     if found == view.key:
         if len(_known) >= _MOST:
             _known.clear()

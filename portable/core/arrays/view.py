@@ -126,6 +126,7 @@ _REMEDIES = {
     "V": "Pass its fields, array['name'], alone or in a NamedTuple.",
     "M": "Pass its numbers, array.view('int64').",
     "m": "Pass its numbers, array.view('int64').",
+    "O": "Pass numbers: of a frame one column, frame['name'].to_numpy().",
     "U": "Number the strings, for example with np.unique(array, return_inverse=True).",
 }
 

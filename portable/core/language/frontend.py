@@ -258,7 +258,7 @@ def only_added(kernel):
             named.append(node.id)
         call = getattr(node, "value", None) if isinstance(node, ast.Expr) else None
         if isinstance(call, ast.Call) and len(call.args) == 3 and isinstance(call.args[0], ast.Name):
-            word = _denoted_object(call.func, text.scope)
+            word = denoted_object(call.func, text.scope)
             if getattr(word, "__name__", "") in _ADDING and is_own(word):
                 added.append(call.args[0].id)
     return frozenset(name for name in added if added.count(name) == named.count(name))
@@ -270,7 +270,7 @@ def reached(text, given=()):
     found = [text]
     for text in found:
         yield text
-        for fn in (*given, *(_denoted_object(node, text.scope) for node in text.nodes)):
+        for fn in (*given, *(denoted_object(node, text.scope) for node in text.nodes)):
             if hasattr(fn, "py_func"):
                 yield None
             elif hasattr(fn, "portable_text") and not is_own(fn):
@@ -278,11 +278,11 @@ def reached(text, given=()):
                     found.append(fn.portable_text)
 
 
-def _denoted_object(node, scope):
+def denoted_object(node, scope):
     """Return the object that a name, or an attribute of one, denotes in a scope; None if it is not defined
     there."""
     if isinstance(node, ast.Attribute):
-        return getattr(_denoted_object(node.value, scope), node.attr, None)
+        return getattr(denoted_object(node.value, scope), node.attr, None)
     return scope.get(node.id) if isinstance(node, ast.Name) else None
 
 

@@ -65,13 +65,8 @@ class Reducer:
         finish: Callable[..., Any] | None = None,
         commutes: bool = True,
     ):
-        self.name, self.combine, self.lift, self.finish, self.commutes = (
-            name,
-            _text(combine),
-            _text(lift),
-            _text(finish),
-            commutes,
-        )
+        self.name, self.combine, self.commutes = name, _text(combine), commutes
+        self.lift, self.finish = _text(lift), _text(finish)
         # arguments for pickling
         self._given = name, self.combine, identity, self.lift, self.finish, commutes
         self.identity = identity if callable(identity) else lambda dtype: identity

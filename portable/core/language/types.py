@@ -39,15 +39,7 @@ _OF_BITS = {
 }
 BITS = {dtype: n for n, dtypes in _OF_BITS.items() for dtype in dtypes.split()}
 # format of a number in a word of eight bytes, for `struct`
-WORDS = {
-    "bool": "?7x",
-    "int32": "i4x",
-    "uint32": "I4x",
-    "float32": "f4x",
-    "int64": "q",
-    "uint64": "Q",
-    "float64": "d",
-}
+WORDS = dict(zip(DTYPES, "?7x i4x q I4x Q f4x d".split()))
 
 
 class TypeClash(Exception):
@@ -144,12 +136,11 @@ def rounded(number, dtype):
         return math.copysign(math.inf, number)
 
 
-def converted_constant(number, dtype, to, own):
-    """Return a constant of `dtype` as one of dtype `to`, in a kernel whose own floats are `own`: a weak float
-    is rounded to `own` unless `to` is float64. The range of a literal integer is not checked."""
-    if dtype == "float" and to != "float64":
-        number = rounded(number, own)
-    return number if dtype == "int" or is_weak(to) else converted(number, to)
+def converted_constant(v, to, own):
+    """Return the Python number of a constant as one of dtype `to`, in a kernel whose own floats are `own`: a
+    weak float is rounded to `own` unless `to` is float64. The range of a literal integer is not checked."""
+    number = rounded(v.const, own) if v.dtype == "float" and to != "float64" else v.const
+    return number if v.dtype == "int" or is_weak(to) else converted(number, to)
 
 
 def converted(number, dtype):

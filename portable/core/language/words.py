@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, Union
 import numpy as np
 
 from .annotations import ArrayLike, DTypeLike, Number, Shape
-from ...errors import LanguageError
+from ...errors import DTypeError, LanguageError
 
 Unary: TypeAlias = Callable[[Number], float]
 Binary: TypeAlias = Callable[[Number, Number], float]
@@ -419,7 +419,10 @@ def _single(product, c):
 
 def modulo64(n: int) -> np.uint64:
     """Return a whole number modulo 2^64, as a uint64."""
-    return np.uint64(n % 2**64 if isinstance(n, int) else n)
+    try:
+        return np.uint64(n % 2**64 if isinstance(n, int) else n)
+    except (TypeError, ValueError):
+        raise DTypeError(f"seed, stream and draw are integers, got {n!r:.60}") from None
 
 
 _enter(Word("modulo64", modulo64, ("cast", "uint64"), ""))

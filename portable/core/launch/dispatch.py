@@ -553,7 +553,8 @@ def _named(error, kernel, args, policy):
 def _with_producers(error, args):
     """Return the error of a write to a read-only view, with the foreign arrays among the arguments that
     forbid it."""
-    names = {producer_of(a) for a in args if a.__class__ is View and a.readonly} - {None}
+    lent = [a for a in args if getattr(a, "readonly", hasattr(a, "to_numpy"))]
+    names = {producer_of(a) if a.__class__ is View else type(a).__name__ for a in lent} - {None}
     more = (
         f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
         if names

@@ -80,12 +80,18 @@ class _Large:
             cls.kept = {}
             return np.empty(nbytes, np.uint8)
 
+    @classmethod
+    def _n_kept(cls):
+        """Return the bytes of freed memory, of a copy of the dict: collecting garbage may free more."""
+        return sum([size * len(arrays) for size, arrays in cls.kept.copy().items()])
+
     def __del__(self, ending=sys.is_finalizing):
         if ending():
             return
         cls, nbytes = type(self), self.nbytes
-        others = sum([size * len(arrays) for size, arrays in list(cls.kept.items())])
-        if others + nbytes > _MOST_KEPT:
+        if cls._n_kept() + nbytes > _MOST_KEPT:
             cls.kept = {}  # perhaps of sizes that are not used any more
         if nbytes <= _MOST_KEPT:
             cls.kept.setdefault(nbytes, []).append(self.raw)
+            if cls._n_kept() > _MOST_KEPT:  # other threads have freed since
+                cls.kept = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from .place import SpaceLike
 _LINE = 64  # a scratch array begins at a multiple of this number of bytes
 MOST_BOX = 4  # dimensions of a box
 _LARGEST = 2**62  # index arithmetic stays inside int64 with room for a pack beyond the end
+_MISSING: Any = None  # an end that is not given, which a message reports
 
 
 class _Auto:
@@ -35,7 +37,8 @@ def check_index(value, name):
     """Return `value` as a Python int; anything but an integer in index range is refused by name."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
-            more = "; pk.RangePolicy takes ends, pk.MDRangePolicy extents" * (name == "policy")
+            wrong = value is _MISSING or name == "policy"
+            more = "; write n alone, pk.RangePolicy(0, n) or pk.MDRangePolicy((0, 0), (n, m))" * wrong
             raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}{more}")
         value = operator.index(value)
     if not -_LARGEST <= value <= _LARGEST:
@@ -63,7 +66,7 @@ class RangePolicy:
     """
 
     begin: int
-    end: int
+    end: int = _MISSING
     space: SpaceLike | None = None
     chunk: int | None = None
 
@@ -218,7 +221,7 @@ class MDRangePolicy:
     """
 
     begin: tuple[int, ...]
-    end: tuple[int, ...]
+    end: tuple[int, ...] = _MISSING
     space: SpaceLike | None = None
     extents: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
@@ -230,7 +233,8 @@ class MDRangePolicy:
             value = getattr(self, name)
             if not isinstance(value, (tuple, list)) or not 2 <= len(value) <= MOST_BOX:
                 raise InputError(
-                    f"MDRangePolicy: {name} is {value!r}; expected a tuple of 2 to {MOST_BOX} integers"
+                    f"MDRangePolicy: {name} is {value!r}; expected a tuple of 2 to {MOST_BOX} integers, as in"
+                    " pk.MDRangePolicy((0, 0), (n, m))"
                 )
             object.__setattr__(
                 self, name, tuple(check_index(v, f"MDRangePolicy: {name}[{k}]") for k, v in enumerate(value))

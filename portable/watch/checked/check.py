@@ -44,13 +44,8 @@ class Report:
         team_sizes: Iterable[int],
         limit: int | None,
     ):
-        self.kernel, self.findings, self.seeds, self.team_sizes = (
-            kernel,
-            tuple(findings),
-            tuple(seeds),
-            tuple(team_sizes),
-        )
-        self.limit = limit
+        self.kernel, self.findings, self.limit = kernel, tuple(findings), limit
+        self.seeds, self.team_sizes = tuple(seeds), tuple(team_sizes)
 
     @property
     def ok(self) -> bool:

@@ -46,63 +46,66 @@ _SCOPE = {
 # Operations as text: {0}, {1} are arguments, as numbers of their own dtype, {0:=} of the result's, {0:~} of
 # the dtype common to all, {0:i} an index. By operator, or name, and the result's dtype, or its kind, where
 # these matter. Other operations are `a op b`.
-_TEXTS = {
-    "cast": "{0:=}",
-    "trunc": "{0:=}",
-    "settle": "{0:=}",
-    "rounded": "{0:=}",
-    "whole": "{0:=}",
-    "one": "{0:=} ** 0",
-    "not": "not {0:bool}",
-    "compare": "{0:~} {o.attr} {1:~}",
-    "negate": "-{0:=}",
-    "abs": "abs({0:=})",
-    "invert": "~{0}",
-    "invert bool": "not {0}",
-    "invert unsigned": "{0} ^ {high}",
-    "select": "{1:=} if {0:bool} else {2:=}",
-    "extreme": "EXTREMES[{o.attr}]({0:=}, {1:=})",
-    "/ float64": "{0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})",
-    "// float64": "float(floor_divide({0:=}, {1:=}))",
-    "% float64": "float(modulo({0:=}, {1:=}))",
-    "// float32": "floor_divide({0:=}, {1:=})",
-    "% float32": "modulo({0:=}, {1:=})",
-    "//": "{0:=} // {1:=} if {1:=} else 0",
-    "%": "{0:=} % {1:=} if {1:=} else 0",
-    "<<": "shifted('<<', {0:=}, {1:=}, {dtype!r})",
-    ">>": "{0:=} >> {1:=} if 0 <= {1:=} < {bits} else shifted('>>', {0:=}, {1:=}, {dtype!r})",
-    "intrinsic": "{o.attr}({all})",
-    "intrinsic float64": "float({o.attr}({all}))",
-    "math": "{o.attr[0]}({all})",
-    "math float64": "float({o.attr[0]}({all}))",
-    "floor": "run.fitted(floor({0}), 'int64', 'int64', {site})",
-    "ceil": "run.fitted(ceil({0}), 'int64', 'int64', {site})",
-    "rint": "run.fitted(rint({0}), 'int64', 'int64', {site})",
-    "print": "printed({o.attr!r}, {all})",
-    "breakpoint": "stopped({seen}, {site})",
-    "bits": "int(bits({0}))",
-    "lanes": "{0:bool}",
-    "from_bits float32": "from_bits32({0:int32})",
-    "from_bits": "float(from_bits64({0:int64}))",
-    "assert": "asserted({0:bool}, {o.attr!r})",
-    "load": "load({element}, {shifted})",
-    "store": "store({element}, {shifted}{values})",
-    "atomic": "atomic({element}, {shifted}{values}, op={o.attr[0]!r})",
-    "rank": "team.rank",
-    "league_rank": "team.league_rank",
-    "league_size": "team.league_size",
-    "together": "None",
-    "barrier": "team.barrier({site})",
-    "broadcast": "team.broadcast({site}, {0}, {1:i})",
-    "append": "team.append({site}, {view}, {0:i}, {1:v}, {2:bool})",
-    "tally": "atomic({element}, {shifted}, 1, op='add')",
-    "get": "{variable}",
-    "item": "{0}[{o.attr}]",
-    "part": "{0}[{o.attr}]",
-    "foreign": "called({foreign}, {all})",
-    "combine": "team.reduce({site}, {step}, ({all}))",
-    "before": "team.scan({site}, {step}, {neutral}, ({all}))",
-}
+_TEXTS = dict(
+    line.split(": ")
+    for line in """
+cast: {0:=}
+trunc: {0:=}
+settle: {0:=}
+rounded: {0:=}
+whole: {0:=}
+one: {0:=} ** 0
+not: not {0:bool}
+compare: {0:~} {o.attr} {1:~}
+negate: -{0:=}
+abs: abs({0:=})
+invert: ~{0}
+invert bool: not {0}
+invert unsigned: {0} ^ {high}
+select: {1:=} if {0:bool} else {2:=}
+extreme: EXTREMES[{o.attr}]({0:=}, {1:=})
+/ float64: {0:=} / {1:=} if {1:=} else divided({0:=}, {1:=})
+// float64: float(floor_divide({0:=}, {1:=}))
+% float64: float(modulo({0:=}, {1:=}))
+// float32: floor_divide({0:=}, {1:=})
+% float32: modulo({0:=}, {1:=})
+//: {0:=} // {1:=} if {1:=} else 0
+%: {0:=} % {1:=} if {1:=} else 0
+<<: shifted('<<', {0:=}, {1:=}, {dtype!r})
+>>: {0:=} >> {1:=} if 0 <= {1:=} < {bits} else shifted('>>', {0:=}, {1:=}, {dtype!r})
+intrinsic: {o.attr}({all})
+intrinsic float64: float({o.attr}({all}))
+math: {o.attr[0]}({all})
+math float64: float({o.attr[0]}({all}))
+floor: run.fitted(floor({0}), 'int64', 'int64', {site})
+ceil: run.fitted(ceil({0}), 'int64', 'int64', {site})
+rint: run.fitted(rint({0}), 'int64', 'int64', {site})
+print: printed({o.attr!r}, {all})
+breakpoint: stopped({seen}, {site})
+bits: int(bits({0}))
+lanes: {0:bool}
+from_bits float32: from_bits32({0:int32})
+from_bits: float(from_bits64({0:int64}))
+assert: asserted({0:bool}, {o.attr!r})
+load: load({element}, {shifted})
+store: store({element}, {shifted}{values})
+atomic: atomic({element}, {shifted}{values}, op={o.attr[0]!r})
+rank: team.rank
+league_rank: team.league_rank
+league_size: team.league_size
+together: None
+barrier: team.barrier({site})
+broadcast: team.broadcast({site}, {0}, {1:i})
+append: team.append({site}, {view}, {0:i}, {1:v}, {2:bool})
+tally: atomic({element}, {shifted}, 1, op='add')
+get: {variable}
+item: {0}[{o.attr}]
+part: {0}[{o.attr}]
+foreign: called({foreign}, {all})
+combine: team.reduce({site}, {step}, ({all}))
+before: team.scan({site}, {step}, {neutral}, ({all}))
+""".strip().splitlines()
+)
 _HELD = ("+", "-", "*", "//", "negate", "abs")  # integers that may be beyond their type
 _LOOPS = {
     "while": "while True:",
@@ -158,13 +161,8 @@ class Code:
 
     def __init__(self, tree, float_dtype, kernel_name, combining, to=None, returns=True):
         self.combining = combining  # reducing.py's, of a reducer's states
-        self.tree, self.float_dtype, self.kernel_name, self.to, self.returns = (
-            tree,
-            float_dtype,
-            kernel_name,
-            to,
-            returns,
-        )
+        self.tree, self.float_dtype, self.kernel_name = tree, float_dtype, kernel_name
+        self.to, self.returns = to, returns
         self.lines, self.depth, self.place, self.texts = [], 0, _place(tree.text, tree.text.tree), []
         self.scope, self.places = dict(_SCOPE), []
         self.scope[PLACES] = self.places
@@ -224,7 +222,7 @@ class Code:
         """Return the text of a number as one of `dtype`; `what`: the name of the type that it must fit."""
         own, to = self.strong(o.dtype), self.strong(dtype or o.dtype)
         if o.const is not None:
-            return self.literal(t.converted_constant(o.const, o.dtype, to, self.float_dtype), to)
+            return self.literal(t.converted_constant(o, to, self.float_dtype), to)
         x = f"{self.names[o.attr[0]]}.shape[{o.attr[1]}]" if o.op == "extent" else self.names[o]
         return x if own == to else self.converted(x, own, to, what or to)
 

@@ -5,32 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 # The kinds of findings, in the order of a report: possible causes of the others come first.
-KINDS = {
-    "divergent barrier": "a barrier or collective that some members do not reach",
-    "out of bounds": "an index beyond the view, its scratch or its private array",
-    "negative index": "an index below zero: indices never wrap",
-    "read-only write": "a write through a read-only view",
-    "scratch overflow": "more scratch than TeamPolicy(scratch_bytes=) asked for",
-    "uninitialised read": "a read of memory that was never written",
-    "missing barrier": (
-        "members of a team that reach the same element, one of them writing, without a barrier between"
-    ),
-    "non-atomic update": "an element that some update atomically and others read or write plainly",
-    "race": "indices, teams or members that reach the same element in no order, one of them writing",
-    "float overflow": "finite numbers beyond float16 or bfloat16",
-    "integer overflow": "signed integers beyond 32 or 64 bits",
-    "float64 in float32": "a float64 value stored by a kernel whose views are all float32",
-    "not associative": (
-        "a reducer whose result depends on how contributions are grouped, by more than rounding"
-    ),
-    "does not commute": (
-        "a reducer whose result depends on which contribution comes first, and that was not made with"
-        " commutes=False"
-    ),
-    "assertion": "an assert that does not hold",
-    "exception": "anything else that Python raised",
-    "team size": "results that differ between team sizes by more than rounding",
-}
+KINDS = dict(
+    line.split(": ", 1)
+    for line in """
+divergent barrier: a barrier or collective that some members do not reach
+out of bounds: an index beyond the view, its scratch or its private array
+negative index: an index below zero: indices never wrap
+read-only write: a write through a read-only view
+scratch overflow: more scratch than TeamPolicy(scratch_bytes=) asked for
+uninitialised read: a read of memory that was never written
+missing barrier: members of a team that reach the same element, one of them writing, without a barrier between
+non-atomic update: an element that some update atomically and others read or write plainly
+race: indices, teams or members that reach the same element in no order, one of them writing
+float overflow: finite numbers beyond float16 or bfloat16
+integer overflow: signed integers beyond 32 or 64 bits
+float64 in float32: a float64 value stored by a kernel whose views are all float32
+not associative: a reducer whose result depends on how contributions are grouped, by more than rounding
+does not commute: a reducer made without commutes=False whose result depends on which contribution comes first
+assertion: an assert that does not hold
+exception: anything else that Python raised
+team size: results that differ between team sizes by more than rounding
+""".strip().splitlines()
+)
 _RANK = {kind: rank for rank, kind in enumerate(KINDS)}
 
 

@@ -53,13 +53,8 @@ class Folding:
 
     def __init__(self, entry, reducer, value, state):
         options, given = (entry.signature.float_dtype, entry.kernel.name), [v.dtype for v in flat(value)]
-        self.reducer, self.n, self.dtypes, self.lift, self.finish = (
-            reducer,
-            len(given),
-            tuple(v.dtype for v in state),
-            None,
-            None,
-        )
+        self.reducer, self.n, self.dtypes = reducer, len(given), tuple(v.dtype for v in state)
+        self.lift = self.finish = None
         if reducer.lift is not None:
             self.lift, _ = _step(
                 reducer.lift.portable_text,

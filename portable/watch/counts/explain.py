@@ -35,13 +35,8 @@ class Explanation:
     """
 
     def __init__(self, kernel, space, facts, accesses, tree):
-        self.kernel, self.space, self.facts, self.accesses = (
-            kernel,
-            space,
-            facts,
-            [Access(*a) for a in accesses],
-        )
-        self.tree = tree
+        self.kernel, self.space, self.facts, self.tree = kernel, space, facts, tree
+        self.accesses = [Access(*a) for a in accesses]
 
     def _rows(self):
         yield from self.facts.items()

@@ -15,45 +15,14 @@ from portable.errors import StorageError
 
 from .panels import CHANNELS, MARKERS, raw_cells, simulated
 
-SCATTER = [
-    "FSC-A",
-    "fsc-h",
-    "SSC-W",
-    "SSC-B-A",
-    "VSSC-A",
-    "FS INT",
-    "SS PEAK",
-    "FSC",
-    "FSC.A",
-    "FSC_A",
-    "FSC1",
-    "Forward Scatter",
-    "Sc-488-A",
-    "PMT1 (FSC)",
-]
-OTHERS = [
-    "Time",
-    "TIME",
-    "HDR-T",
-    "Time (us)",
-    "Event_length",
-    "Center",
-    "Width",
-    "population",
-    "probability 3",
-    "Sample ID",
-]
-UNUSUAL = [
-    "SORT",
-    "TLSW",
-    "Index",
-    "Bits",
-    "Drop Phase",
-    "ROI Bits 1-16",
-    "Classifier Bits",
-    "UMAP_1",
-    "tSNE-2",
-]
+SCATTER = (
+    "FSC-A, fsc-h, SSC-W, SSC-B-A, VSSC-A, FS INT, SS PEAK, FSC, FSC.A, FSC_A, FSC1, Forward "
+    "Scatter, Sc-488-A, PMT1 (FSC)"
+).split(", ")
+OTHERS = (
+    "Time, TIME, HDR-T, Time (us), Event_length, Center, Width, population, probability 3, Sample ID"
+).split(", ")
+UNUSUAL = "SORT, TLSW, Index, Bits, Drop Phase, ROI Bits 1-16, Classifier Bits, UMAP_1, tSNE-2".split(", ")
 COLOURS = "FITC-A B515-A CD3 FSP1 SSEA-4 TIMP1 Yb172Di Comp-PE-A FL1-H SSTR2-A SORT1 SORL1-A PC5".split()
 
 

@@ -166,19 +166,9 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
     again.space = "serial"
     assert [entry.name for entry in tmp_path.iterdir()] == ["fitted.mixture"]
     for name in (
-        "weights_",
-        "means_",
-        "covariances_",
-        "precisions_cholesky_",
-        "objective_history_",
-        "n_iter_",
-        "converged_",
-        "n_active_",
-        "lower_bound_",
-        "moves_",
-        "tol",
-        "covariance",
-    ):
+        "weights_ means_ covariances_ precisions_cholesky_ objective_history_ n_iter_ converged_ n_active_"
+        " lower_bound_ moves_ tol covariance"
+    ).split():
         assert_array_equal(getattr(again, name), getattr(model, name))
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert_array_equal(again.partial_fit(X[:50]).means_, model.partial_fit(X[:50]).means_)

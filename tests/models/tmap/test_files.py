@@ -14,7 +14,7 @@ from portable.models.tmap.files import from_events, from_frame
 
 from .problems import MODEL
 
-TABLE = {"run": np.array(["b", "a", "b", "a", "a"]), "gap": np.array([1.0, 2.0, 3.0, 4.0, 0.0])}
+TABLE = {"run": np.array("b a b a a".split()), "gap": np.array([1.0, 2.0, 3.0, 4.0, 0.0])}
 EVENTS = {"user": np.array([2, 1, 1, 2, 1, 1, 3]), "time": np.array([10.0, 5.0, 0.0, 13.0, 6.0, 60.0, 1.0])}
 
 

@@ -36,7 +36,7 @@ class Array:
         self.shape, self.item, self.place, self.views = shape, item, place, views
 
     def __repr__(self):
-        return "an array"
+        return "an array: take an element, or assign to a slice"
 
     def element_at(self, ks):
         """Return the number at the last of the indices `ks`, as many as the array has dimensions."""

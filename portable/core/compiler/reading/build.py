@@ -65,14 +65,8 @@ class Build(Operations):
     def __init__(self, width, float_dtype, kernel_name, asserts=False):
         self.W, self.float_dtype, self.kernel_name, self.asserts = width, float_dtype, kernel_name, asserts
         self.order, self.checks, self.chains, self.scalar = [], [], [], []
-        self.block, self.frame, self.line, self.at, self.gone, self.unused = (
-            Block(),
-            None,
-            "",
-            None,
-            False,
-            None,
-        )
+        self.block, self.line, self.gone = Block(), "", False
+        self.frame = self.at = self.unused = None
         self.unrolled, self.depth, self.private_bytes, self.exchanged = 1, 0, 0, {}
         self.given = {}  # syntax node -> value of an expression that is already built
 
@@ -247,9 +241,8 @@ class Build(Operations):
         if isinstance(value, np.generic) and loaded_dtype(value.dtype.name) in DTYPES:
             return self.strong_const(value.item(), loaded_dtype(value.dtype.name))
         if hasattr(value, "numbered") or isinstance(value, tuple) and constant_tuple(value):
-            names, parts = (
-                value.numbered() if hasattr(value, "numbered") else (getattr(value, "_fields", ()), value)
-            )
+            own = hasattr(value, "numbered")
+            names, parts = value.numbered() if own else (getattr(value, "_fields", ()), value)
             return Record((self.python_value(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 

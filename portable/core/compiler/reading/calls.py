@@ -114,7 +114,9 @@ def call_known(build, fn, node):
         inlined = text_of(fn)
     if node.keywords and inlined is None:
         build.refuse(
-            node, f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function"
+            node,
+            f"`{ast.unparse(node)}`: keyword arguments are for functions marked with @pk.function;"
+            " others take positions",
         )
     if word and inlined is None:
         return read_word(build, node, *word.reads)
@@ -190,7 +192,9 @@ def arguments_of(build, text, node):
         optional = len(text.defaults)
         wanted = f"{len(params) - optional} to " * bool(optional) + str(len(params))
         build.fail(
-            node, f"'{text.name}' takes {wanted} argument(s), but {len(node.args) + len(given)} were given"
+            node,
+            f"'{text.name}' takes {wanted} argument(s) ({', '.join(params)}), but"
+            f" {len(node.args) + len(given)} were given",
         )
     return [values[name] for name in params]
 

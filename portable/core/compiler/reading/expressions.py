@@ -1,14 +1,13 @@
 """Build expressions of the kernel language into the typed tree."""
 
 import ast
-import difflib
 import functools
 import math
 
 import numpy as np
 
+from ... import registry
 from ...language.frontend import MOST_TABLE, walk
-from ...language.team import Team
 from .arrays import (
     Array,
     array_of,
@@ -59,7 +58,8 @@ def read_constant(build, node):
         return build.python_value(node.value, node)
     what = "a string" if isinstance(node.value, str) else repr(node.value)
     hint = "; write math.inf, math.nan" * (str(node.value).strip("+-") in ("inf", "nan"))
-    build.refuse(node, f"{what} is not supported in kernels{hint}")
+    remedy = registry.part("remedies").of_name(type(node.value).__name__)
+    build.refuse(node, f"{what} is not supported in kernels{hint or remedy}")
 
 
 def read_name(build, node):
@@ -67,7 +67,8 @@ def read_name(build, node):
         return build.read(node.id, node)
     scope = build.frame.text.scope
     if node.id not in scope:
-        build.refuse(node, f"'{node.id}' is not defined")
+        hint = registry.part("remedies").of_name(node.id)
+        build.refuse(node, f"'{node.id}' is not defined; import it above the kernel, or pass it{hint}")
     return build.python_value(scope[node.id], node)
 
 
@@ -87,8 +88,7 @@ def array_table(build, array, node):
 def attribute_of(build, base, node):
     if isinstance(base, Known):
         if not hasattr(base.value, node.attr):
-            near = difflib.get_close_matches(node.attr, dir(base.value), 3)
-            hint = f"; there are {', '.join(near)}" * bool(near)
+            hint = registry.part("remedies").of_name(node.attr, dir(base.value))
             build.refuse(node, f"`{ast.unparse(node)}` does not exist{hint}")
         return build.python_value(getattr(base.value, node.attr), node)
     if isinstance(base, (View, Array, Vector)):
@@ -97,7 +97,7 @@ def attribute_of(build, base, node):
         return base.attribute(build, node)
     if node.attr in getattr(base, "names", ()):
         return base[base.names.index(node.attr)]
-    hint = "; a kernel of a team is launched with a pk.TeamPolicy" * (node.attr in vars(Team))
+    hint = registry.part("remedies").of_name(node.attr)
     build.refuse(node, f"{describe(base)} has no attribute '{node.attr}' in kernels{hint}")
 
 

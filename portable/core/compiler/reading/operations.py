@@ -71,10 +71,8 @@ class Operations:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
-            return self.strong_const(
-                converted(number, self.float_dtype if dtype == "float" else dtype), dtype
-            )
+            number = converted_constant(v, dtype, self.float_dtype)
+            return self.strong_const(converted(number, strong(dtype, self.float_dtype)), dtype)
         return self.operation("cast", v, attr=dtype, dtype=dtype)
 
     def binary(self, op, a, b):
@@ -96,7 +94,7 @@ class Operations:
     def known_as(self, v, dtype):
         """Return the Python number of a constant converted to `dtype`; raise TypeClash for a literal out of
         range."""
-        number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
+        number = converted_constant(v, dtype, self.float_dtype)
         if dtype == "int":
             return int(number)
         dtype = strong(dtype, self.float_dtype)
@@ -184,7 +182,7 @@ class Operations:
         if not is_float(v.dtype):
             return self.cast(v, "int") if v.dtype == "bool" else v
         round_ = round if name == "rint" else getattr(math, name)
-        number = converted_constant(v.const, v.dtype, "int", self.float_dtype)
+        number = converted_constant(v, "int", self.float_dtype)
         return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
 
     def rounded(self, v):

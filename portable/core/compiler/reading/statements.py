@@ -5,7 +5,7 @@ import functools
 
 from ... import registry
 from ...language import words
-from ...language.frontend import walk
+from ...language.frontend import denoted_object, walk
 from .arrays import Array, array_of, assign_array, load_element, part_at, part_of, settled, store_element
 from .expressions import element_of, operated, item_at
 from .team import TeamHandle
@@ -342,17 +342,8 @@ def unrolled_range(build, s, call, *ends):
     numbers = range(*ends)
     total = len(numbers) * build.unrolled
     few = len(numbers) <= _UNROLL_TRIPS and total <= _UNROLL_TOTAL
-    return numbers if few or total <= _UNROLL_STATIC and names_static(build, call) else None
-
-
-def names_static(build, call):
-    return any(
-        isinstance(n, ast.Name)
-        and build.frame.text.scope.get(n.id) is words.static
-        or isinstance(n, ast.Attribute)
-        and n.attr == "static"
-        for n in walk(call)
-    )
+    static = (denoted_object(n, build.frame.text.scope) is words.static for n in walk(call))
+    return numbers if few or total <= _UNROLL_STATIC and any(static) else None
 
 
 def put_loop(build, s, loop, item=None):

@@ -315,7 +315,7 @@ def describe(v):
         return "a number"
     if isinstance(v, Known):
         return f"{v.value!r:.60}"
-    return f"the {type(v).__name__.lower()}"
+    return repr(v)
 
 
 def arrangement(values):

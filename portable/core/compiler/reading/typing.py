@@ -100,13 +100,8 @@ class _Types:
     """Solver for the (dtype, kind) of operations, and for the effects of statements on both."""
 
     def __init__(self, build, step, float_dtype):
-        self.build, self.W, self.step, self.float_dtype, self.changed = (
-            build,
-            build.W,
-            step,
-            float_dtype,
-            True,
-        )
+        self.build, self.W, self.step = build, build.W, step
+        self.float_dtype, self.changed = float_dtype, True
 
     def strong(self, dtype):
         return strong(dtype, self.float_dtype)
@@ -238,17 +233,8 @@ class _Types:
                     self.set_fact(block, "split")
 
     def loop(self, s, rule):
-        parting = [
-            v.kind
-            for v in (
-                (s.condition,)
-                if s.form == "while"
-                else (s.stop, *s.counter.args)
-                if s.form == "range"
-                else ()
-            )
-        ]
-        if any(kind not in (None, UNIFORM) for kind in parting):
+        ends = (s.stop, *s.counter.args) if s.form == "range" else (s.condition,) * (s.form == "while")
+        if any(v.kind not in (None, UNIFORM) for v in ends):
             self.set_fact(s, "varying")
         if s.masked:
             for block in s.trips or (s.body,):
@@ -347,7 +333,7 @@ _RULES = {
     "from_bits": lambda types, o, a: (o.attr, kind_of(a)),
     "lanes": lambda types, o, a: ("bool", a.kind if types.W == 1 else UNIFORM),
     "load": _Types.load,
-    **dict.fromkeys(("store", "together", "barrier", "assert", "print", "breakpoint"), _no_result),
+    **dict.fromkeys("store together barrier assert print breakpoint".split(), _no_result),
     "combine": _of_first(UNIFORM),
     "item": lambda types, o, whole: (whole.args[o.attr].dtype, whole.kind),
     "foreign": _Types.foreign,
@@ -408,27 +394,22 @@ class _Collectives:
         """Check the statements of a block; `apart`: not all members reach it. Return True if that holds after
         the block."""
         for s in block.body:
-            if s.__class__ is Operation and s.op == "together" and apart:
-                text, node = s.at
-                self.build.fail(
-                    node,
-                    f"`{ast.unparse(node)}`: every member must get here, but this place is reached only by"
-                    " some (a condition, a loop or an early return that differs between members)",
-                    CollectiveError,
-                    text,
+            why = None
+            if apart and s.__class__ is Operation and s.op == "together":
+                why = (
+                    ": every member must get here, but this place is reached only by some (a condition, a"
+                    " loop or an early return that differs between members)"
                 )
-            elif s.__class__ is Loop and s.form == "members" and apart:
-                text, node = s.at
-                self.build.fail(
-                    node,
-                    f"`{ast.unparse(node)}` gives each member a part, but only some get here (another"
-                    " thread_range, a condition or a return that differs); take"
-                    " team.thread_range(n * m), or range(...)",
-                    CollectiveError,
-                    text,
+            elif apart and s.__class__ is Loop and s.form == "members":
+                why = (
+                    " gives each member a part, but only some get here (another thread_range, a condition or"
+                    " a return that differs); take team.thread_range(n * m), or range(...)"
                 )
             elif s.__class__ is Rejoin:
                 apart = apart or (s.call.varying_return if s.loop is None else s.loop.varying_exit)
+            if why:
+                text, node = s.at
+                self.build.fail(node, f"`{ast.unparse(node)}`{why}", CollectiveError, text)
             for block in inside(s):
                 # Of a loop also the condition: those that continued are there, those that left are not.
                 left = s.__class__ is Loop and (s.varying or s.varying_exit and not s.varying_continue)

@@ -392,10 +392,6 @@ def _leave(here, s):
     return here
 
 
-def _rejoin(here, s):
-    return here.rejoin(s.call, s.block)
-
-
 _STATEMENTS = {
     Operation: _operation,
     View: _view,
@@ -403,6 +399,6 @@ _STATEMENTS = {
     If: _if,
     Loop: emit_loop,
     Leave: _leave,
-    Rejoin: _rejoin,
+    Rejoin: lambda here, s: here.rejoin(s.call, s.block),
     Call: _call,
 }

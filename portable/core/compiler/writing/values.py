@@ -7,6 +7,8 @@ marked as varying.
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 from llvmlite import ir
 
 from .arithmetic import emit_arithmetic
@@ -215,7 +217,7 @@ class Ops:
         dtype = self.strong(dtype or v.dtype)
         vector = (kind or v.kind) == VARYING and self.W > 1
         if v.const is not None and v.kind == UNIFORM:
-            number = self.constant(converted_constant(v.const, v.dtype, dtype, self.float_dtype), dtype)
+            number = self.constant(converted_constant(v, dtype, self.float_dtype), dtype)
             return self.full(SCALAR[dtype], number) if vector else SCALAR[dtype](number)
         own = self.strong(v.dtype)
         if v.kind == LINEAR and (vector or dtype != "int64"):
@@ -289,7 +291,7 @@ class Ops:
         if v.dtype == dtype:
             return v
         if v.const is not None:
-            number = converted_constant(v.const, v.dtype, dtype, self.float_dtype)
+            number = converted_constant(v, dtype, self.float_dtype)
             return Value(dtype, UNIFORM, None, converted(number, self.strong(dtype)))
         if v.kind == LINEAR and dtype in CONSECUTIVE and v.dtype != "int32":
             return Value(dtype, LINEAR, v.ir, step=v.step)
@@ -430,7 +432,7 @@ class Ops:
     # ---- addresses and extents: LLVM values or Python integers
     def bytes_times(self, index, stride):
         """Return index * stride as an i64 (or a vector of them); both are LLVM or Python integers."""
-        if isinstance(index, int) and isinstance(stride, int):
+        if index.__class__ is stride.__class__ is int:
             return index * stride
         if isinstance(index, int):
             index, stride = stride, index
@@ -443,7 +445,7 @@ class Ops:
         return self.b.mul(index, stride, flags=NSW)
 
     def plus(self, a, b):
-        if isinstance(a, int) and isinstance(b, int):
+        if a.__class__ is b.__class__ is int:
             return a + b
         if isinstance(a, int):
             a, b = b, a
@@ -453,17 +455,14 @@ class Ops:
             b = self.constant_like(a, b)
         return self.b.add(a, b, flags=NSW)
 
-    def smaller(self, a, b):
-        return self._extreme(min, "llvm.smin.i64", a, b)
-
-    def larger(self, a, b):
-        return self._extreme(max, "llvm.smax.i64", a, b)
-
     def _extreme(self, choose, intrinsic, a, b):
         """Return the smaller or the larger of two signed integers, LLVM values or Python integers."""
-        if isinstance(a, int) and isinstance(b, int):
+        if a.__class__ is b.__class__ is int:
             return choose(a, b)
         return self.call(intrinsic, [word(a), word(b)], I64)
+
+    smaller = partialmethod(_extreme, min, "llvm.smin.i64")
+    larger = partialmethod(_extreme, max, "llvm.smax.i64")
 
     def index_number(self, v):
         """Return a uniform index as a Python int or an i64."""

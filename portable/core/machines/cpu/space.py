@@ -81,11 +81,8 @@ class Compiled:
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
         self.signature = entry.signature
         self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
-        self.scratch_static, self.scratch_open, self.width = (
-            entry.scratch_static,
-            entry.scratch_open,
-            entry.width,
-        )
+        self.scratch_static, self.scratch_open = entry.scratch_static, entry.scratch_open
+        self.width = entry.width
         self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
         self.least = _worth_a_thread(entry)
         # code for whole packs only, or one of each accumulator, has a variant for any range

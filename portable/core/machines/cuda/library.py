@@ -36,54 +36,57 @@ _FATAL = {214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719}
 
 # Parameters: P pointer or handle, D device address, Z size_t, I int, U unsigned, L unsigned long long, B
 # byte.
-_SIGNATURES = {
-    "cuDriverGetVersion": "P",
-    "cuDeviceGetCount": "P",
-    "cuDeviceGet": "PI",
-    "cuDeviceGetName": "PII",
-    "cuDeviceTotalMem_v2": "PI",
-    "cuDeviceGetAttribute": "PII",
-    "cuDevicePrimaryCtxRetain": "PI",
-    "cuCtxSetCurrent": "P",
-    "cuCtxSynchronize": "",
-    "cuModuleLoadDataEx": "PPUPP",
-    "cuModuleUnload": "P",
-    "cuModuleGetFunction": "PPP",
-    "cuLinkCreate_v2": "UPPP",
-    "cuLinkAddData_v2": "PIPZPUPP",
-    "cuLinkComplete": "PPP",
-    "cuLinkDestroy": "P",
-    "cuFuncGetAttribute": "PIP",
-    "cuFuncSetAttribute": "PII",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor": "PPIZ",
-    "cuMemAlloc_v2": "PZ",
-    "cuMemFree_v2": "D",
-    "cuMemGetInfo_v2": "PP",
-    "cuMemHostAlloc": "PZU",
-    "cuMemFreeHost": "P",
-    "cuMemcpyHtoDAsync_v2": "DPZP",
-    "cuMemcpyHtoD_v2": "DPZ",
-    "cuMemcpyDtoH_v2": "PDZ",
-    "cuMemcpyDtoHAsync_v2": "PDZP",
-    "cuMemcpyDtoDAsync_v2": "DDZP",
-    "cuMemcpyPeerAsync": "DPDPZP",
-    "cuMemsetD8Async": "DBZP",
-    "cuStreamCreate": "PU",
-    "cuStreamDestroy_v2": "P",
-    "cuStreamSynchronize": "P",
-    "cuStreamWaitEvent": "PPU",
-    "cuStreamBeginCapture_v2": "PI",
-    "cuStreamEndCapture": "PP",
-    "cuEventCreate": "PU",
-    "cuEventDestroy_v2": "P",
-    "cuEventRecord": "PP",
-    "cuEventSynchronize": "P",
-    "cuEventElapsedTime": "PPP",
-    "cuGraphInstantiateWithFlags": "PPL",
-    "cuGraphLaunch": "PP",
-    "cuGraphDestroy": "P",
-    "cuGraphExecDestroy": "P",
-}
+_SIGNATURES = [
+    line.split()
+    for line in """
+cuDriverGetVersion P
+cuDeviceGetCount P
+cuDeviceGet PI
+cuDeviceGetName PII
+cuDeviceTotalMem_v2 PI
+cuDeviceGetAttribute PII
+cuDevicePrimaryCtxRetain PI
+cuCtxSetCurrent P
+cuCtxSynchronize
+cuModuleLoadDataEx PPUPP
+cuModuleUnload P
+cuModuleGetFunction PPP
+cuLinkCreate_v2 UPPP
+cuLinkAddData_v2 PIPZPUPP
+cuLinkComplete PPP
+cuLinkDestroy P
+cuFuncGetAttribute PIP
+cuFuncSetAttribute PII
+cuOccupancyMaxActiveBlocksPerMultiprocessor PPIZ
+cuMemAlloc_v2 PZ
+cuMemFree_v2 D
+cuMemGetInfo_v2 PP
+cuMemHostAlloc PZU
+cuMemFreeHost P
+cuMemcpyHtoDAsync_v2 DPZP
+cuMemcpyHtoD_v2 DPZ
+cuMemcpyDtoH_v2 PDZ
+cuMemcpyDtoHAsync_v2 PDZP
+cuMemcpyDtoDAsync_v2 DDZP
+cuMemcpyPeerAsync DPDPZP
+cuMemsetD8Async DBZP
+cuStreamCreate PU
+cuStreamDestroy_v2 P
+cuStreamSynchronize P
+cuStreamWaitEvent PPU
+cuStreamBeginCapture_v2 PI
+cuStreamEndCapture PP
+cuEventCreate PU
+cuEventDestroy_v2 P
+cuEventRecord PP
+cuEventSynchronize P
+cuEventElapsedTime PPP
+cuGraphInstantiateWithFlags PPL
+cuGraphLaunch PP
+cuGraphDestroy P
+cuGraphExecDestroy P
+""".strip().splitlines()
+]
 _TYPES = {
     "P": c_void_p,
     "D": c_uint64,
@@ -130,9 +133,9 @@ def _load():
     if library is None:
         return f"the NVIDIA driver is not installed ({' and '.join(LIBRARIES)} not found)"
     try:
-        for name, letters in _SIGNATURES.items():
+        for name, *letters in _SIGNATURES:
             function = getattr(library, name)
-            function.argtypes = [_TYPES[letter] for letter in letters]
+            function.argtypes = [_TYPES[letter] for letter in "".join(letters)]
             short = name.split("_v")[0]
             setattr(cu, short, _checked(short, function))
         # Without argtypes ctypes takes 0.3 instead of 0.8 microseconds for eleven arguments; handles must be
