@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -40,6 +41,15 @@ from .windows import choose, EVERYTHING, Windows
 _SLOPE_BLOCK, _MOST_SLOPE_BLOCKS = 256, 512
 # Most numbers in the excitations of several parameter sets that are stored at once: 32 MB
 _MOST_TOGETHER = 1 << 22
+
+
+def _close(stack: contextlib.ExitStack) -> None:
+    """Close a cluster. Another thread than the main one may be the cluster's own, in which garbage is
+    collected too: closing there would wait for itself, so that a new thread does it."""
+    if threading.current_thread() is threading.main_thread():
+        stack.close()
+    else:
+        threading.Thread(target=stack.close).start()
 
 
 class Likelihood:
@@ -182,7 +192,7 @@ class Likelihood:
                 self._shards = shards_of(data, marks, method, client, space)
                 self.shared_by = client, space
                 # Close the cluster created for "local" when this object is deleted.
-                weakref.finalize(self, stack.pop_all().close)
+                weakref.finalize(self, _close, stack.pop_all())
         self.sums = PairSums(*data, local_space(client, space), marks)
         self.space = self.sums.space
         self.horizon_h = float(horizon - times[0])

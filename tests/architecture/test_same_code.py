@@ -106,7 +106,7 @@ $L__BB0_2:
 
 
 @pytest.mark.parametrize(
-    ("lines_of", "text", "renamed", "changed"),
+    "lines_of text renamed changed".split(),
     [
         (normal.normal, LLVM, {"@f": '@"g"', "%x": '%".3"', "entry2": "z"}, {"ret void": "unreachable"}),
         (normal.normal, LLVM, {"%y": "%w"}, {"llvm.fabs": "llvm.sqrt"}),

@@ -185,7 +185,7 @@ def programs(draw):
     g.shapes = COMMON
     g.leaves = {
         "f": "a[i] b[i] a[i] b[i] v".split(),
-        "i": ["k[i]", "m[i]", "k[i]", "s1"],
+        "i": "k[i] m[i] k[i] s1".split(),
         "u": ["u[i]", "w[i]"],
         "c": ["p[i]", "q[i]"],
     }
@@ -203,7 +203,7 @@ def programs(draw):
         text = g.expr(kind, g.number(1, 2))
         where = {
             "f": "fo fo fo io uo".split(),
-            "i": ["io", "io", "fo", "uo"],
+            "i": "io io fo uo".split(),
             "u": ["uo", "uo", "io"],
             "c": ["co", "io"],
         }[kind]

@@ -53,7 +53,7 @@ LITERALS = {
 }
 
 FLOAT_STEPS, UNSIGNED_STEPS = (
-    ["+=", "-=", "*=", "/="],
+    "+= -= *= /=".split(),
     "+= -= *= ^= <<= >>= //= %= **=".split(),
 )
 

@@ -12,7 +12,7 @@ from .ranges import draw_dtypes
 
 SIZES = [5, 0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 65, 127, 128, 129, 130, 255, 256, 257, 300]
 LENGTH = 21
-INDICES = ["i", "j", "l", "p"]
+INDICES = "i j l p".split()
 
 
 def policies(draw):

@@ -155,7 +155,7 @@ def programs(draw):
             name = g.pick(
                 {
                     "f": ["Max", "Min", "Spread"],
-                    "i": ["Max", "Min", "Either", "Lines"],
+                    "i": "Max Min Either Lines".split(),
                     "u": ["Max", "Hash", "Either"],
                 }[kind]
             )

@@ -97,7 +97,7 @@ class Small(Grammar):
         real, to = f"pk.{self.dtypes['f']}", self.pick(self.variables["f"])
         a = self.pick(list(VECTORS))
         b, n = self.alike(VECTORS[a]), VECTORS[a]
-        how = self.pick(["@", "sum", "min", "max"])
+        how = self.pick("@ sum min max".split())
         if how == "@":
             plain = sum_of([f"{a}_{k} * {b}_{k}" for k in range(n)])
             return [both(f"{to} = {real}({a} @ {b})", f"{to} = {real}({plain})")]
@@ -180,7 +180,7 @@ def programs(draw):
     elements = [f"{name}[{k}]" for name, n in VECTORS.items() for k in range(n)]
     g.leaves |= {
         "f": ["a", "b", "x[i]", *elements, "rec1.a", "rows[i, 1]"],
-        "i": ["m", "i", "rec1.m", "s"],
+        "i": "m i rec1.m s".split(),
         "u": ["z"],
         "c": ["flag"],
     }

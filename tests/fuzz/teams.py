@@ -88,7 +88,7 @@ class TeamGrammar(Grammar):
 
     def kinds(self, depth):
         if self.level != "team":
-            kinds = ["assign", "augment", "both", "helper"]
+            kinds = "assign augment both helper".split()
             kinds += ["branch", "counted", "condition"] if depth > 0 and self.room > 0 else []
             return kinds + (["leave", "leave"] if self.in_loop else [])
         kinds = "total map extreme place find parted scan broadcast append slots written bins assign".split()
@@ -226,7 +226,7 @@ class TeamGrammar(Grammar):
         """Draw atomic updates of shared memory, and a read of it by one member."""
         with self.at("item"):
             where, value = self.expr("i", 1), self.pick(["1", "j", "j % 3"])
-        word = self.pick(["add", "max", "xor", "or"])
+        word = self.pick("add max xor or".split())
         return [
             "for j in team.thread_range(8):",
             "    bins[j] = 0",

@@ -49,5 +49,5 @@ def test_an_attack_that_does_not_hold_is_told(monkeypatch, told):
 
     command.ATTACKS["fails"] = ATTACKS.pop("fails")
     monkeypatch.setattr(command, "tried", lambda name, seed: "exit status 1")
-    assert command.main(["--minutes", "0.0001", "--seed", "3"]) == 1
+    assert command.main("--minutes 0.0001 --seed 3".split()) == 1
     assert "fails" in told.out

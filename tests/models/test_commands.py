@@ -361,7 +361,7 @@ def test_commands_of_the_page_of_hawkes_run(folder, capsys):
             or name == "probabilities"
             and "--posterior" not in rest
         )
-        few += ["--draws", "40", "--warmup", "20"] if sampled else []
+        few += "--draws 40 --warmup 20".split() if sampled else []
         few += [] if name in ("simulate", "mutual") else ["--figures", "none"]
         if name == "simulate":
             assert portable_("hawkes", *words.split()[1:]) == 0

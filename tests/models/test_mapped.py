@@ -289,14 +289,14 @@ def test_gaps_of_a_tmap(X, tmp_path):
 
 def test_gaps_in_a_parquet_file(tmp_path):
     pandas, path = pytest.importorskip("pandas"), tmp_path / "gaps.parquet"
-    frame = pandas.DataFrame({"run": ["b", "a", "b", "a"], "gap": [1.0, 2.0, 3.0, 4.0]})
+    frame = pandas.DataFrame({"run": "b a b a".split(), "gap": [1.0, 2.0, 3.0, 4.0]})
     frame.to_parquet(path)
     found = tmap.read(path)
     assert found.values.tolist() == [2.0, 4.0, 1.0, 3.0] and found.lengths.tolist() == [2, 2]
     frame.assign(gap=[1.0, None, 3.0, 4.0]).to_parquet(path)
     with pytest.raises(FiniteError, match="is nan"):
         tmap.read(path)
-    frame.assign(gap=["1", "2", "3", "four"]).to_parquet(path)
+    frame.assign(gap="1 2 3 four".split()).to_parquet(path)
     with pytest.raises(DTypeError, match="column 'gap', row 4 is 'four'; expected a number, or NA"):
         tmap.read(path)
     path.write_bytes(b"PAR1 and no more")

@@ -39,7 +39,7 @@ STEPS = [
 
 def missing():
     """Return the reason why emulation cannot run here, in one line; None if it can."""
-    for program in ("qemu-aarch64-static", "apt-get", "apt-cache", "dpkg-deb"):
+    for program in "qemu-aarch64-static apt-get apt-cache dpkg-deb".split():
         if shutil.which(program) is None:
             return f"{program} is not installed"
     if (

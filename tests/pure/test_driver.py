@@ -297,7 +297,7 @@ def test_streams_events_graphs_release_what_they_hold(context, fake_cuda):
     graph.launch(stream.handle)
     end.record(stream.handle)
     assert end.seconds_since(begin) == pytest.approx(2.5e-3)
-    assert sorted(fake_cuda.live.values()) == ["event", "event", "executable", "stream"]
+    assert sorted(fake_cuda.live.values()) == "event event executable stream".split()
     del stream, begin, end, graph
     assert not fake_cuda.live
 

@@ -383,7 +383,7 @@ def test_a_revision_that_cannot_be_compared_is_refused(project, tmp_path, told):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--against", "HEAD", "--rounds", "3"], "--rounds is for peers"),
+        ("--against HEAD --rounds 3".split(), "--rounds is for peers"),
         (["--minutes", "1"], "--minutes is for --against"),
     ],
 )

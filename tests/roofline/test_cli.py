@@ -177,11 +177,11 @@ def test_wrong_data_is_refused_before_any_run(tmp_path, told, content, words):
         (["report", "--space", "moon"], "'moon'"),
         (["report", "--space", "serial,moon"], "'moon'"),
         (["report", "--pdf", "nowhere/x.pdf"], "--pdf: the folder"),
-        (["report", "--only", "axpy", "program.py"], "--only chooses among the methods"),
-        (["report", "--all", "kernels.py::name", "10"], "--all chooses among the methods"),
+        ("report --only axpy program.py".split(), "--only chooses among the methods"),
+        ("report --all kernels.py::name 10".split(), "--all chooses among the methods"),
         (["show", "nowhere.json"], "'nowhere.json' cannot be read"),
-        (["compare", "launch", "--space", "moon"], "'moon'"),
-        (["compare", "launch", "--json", "nowhere/x.json"], "--json: the folder"),
+        ("compare launch --space moon".split(), "'moon'"),
+        ("compare launch --json nowhere/x.json".split(), "--json: the folder"),
     ],
 )
 def test_a_wrong_request_is_refused(tmp_path, monkeypatch, told, arguments, words):
@@ -197,8 +197,8 @@ def test_a_wrong_request_is_refused(tmp_path, monkeypatch, told, arguments, word
         [],
         ["compare"],
         ["compare", "nothing"],
-        ["compare", "launch", "--n", "0"],
-        ["compare", "launch", "--rounds", "x"],
+        "compare launch --n 0".split(),
+        "compare launch --rounds x".split(),
     ],
 )
 def test_a_wrong_command_line_is_refused(arguments, told):
@@ -285,7 +285,7 @@ def test_compare_launch_runs_without_any_peer(space, tmp_path, monkeypatch, caps
 
 
 PEERS = {
-    "edm": (["kedm", "scipy", "sklearn", "faiss"], ["kedm"]),
+    "edm": ("kedm scipy sklearn faiss".split(), ["kedm"]),
     "mixture_em": (["sklearn"], ["scikit-learn"]),
     "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
     "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),

@@ -98,7 +98,7 @@ def test_small_launches_are_told_closely(hot):
 
 
 @pytest.mark.parametrize(
-    ("n", "kernel", "simulated", "policy"),
+    "n kernel simulated policy".split(),
     [
         (200, transpose, transposed, pk.MDRangePolicy((0, 0), (200, 200), space="serial")),
         (44, product, multiplied, pk.MDRangePolicy((0, 0), (44, 44), space="serial")),

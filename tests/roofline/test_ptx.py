@@ -48,7 +48,7 @@ def planted():
 @pytest.mark.parametrize(
     "run, least",
     [(ceilings, 15), (comparisons, 9), (anybodys, 40), (planted, 50)],
-    ids=["ceilings", "layer", "kernels", "truth"],
+    ids="ceilings layer kernels truth".split(),
 )
 def test_every_kernel_lowers(run, least, monkeypatch):
     monkeypatch.setattr(peers, "gather", lambda *args, **options: ([], []))

@@ -83,7 +83,7 @@ def test_a_policy_is_an_expression(report):
         ("axpy", ["10", "2.0"], "1 arguments after the policy; expected 3"),
         (
             "axpy",
-            ["10", "2.0", "np.one(10)", "1"],
+            "10 2.0 np.one(10) 1".split(),
             "argument 'np.one(10)' cannot be evaluated: AttributeError",
         ),
         ("axpy", "n=few n 2.0 1 1".split(), "n is 'few'; expected numbers"),

@@ -89,7 +89,7 @@ def test_arrays_begin_with_a_line_as_a_devices_do(gpu):
 
 
 @pytest.mark.parametrize(
-    ("policy", "grid", "threads", "total"),
+    "policy grid threads total".split(),
     [
         (pk.RangePolicy(5, 1005), 4, 256, 4),
         (pk.MDRangePolicy((1, 2), (20, 70)), (3, 3, 1), 256, 9),

@@ -53,7 +53,7 @@ def told(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "right", "accused", "near"),
+    "said right accused near".split(),
     [
         ([("divergence", "", 3.0, {}), ("", "", None, {})], True, False, True),
         ([("divergence", "", 3.9, {}), ("", "", None, {})], True, False, True),
@@ -217,4 +217,4 @@ def test_the_command_tells_every_pair(tmp_path, monkeypatch, capsys):
     )
     assert document["ceilings"]["launch call"] > 0 and document["pairs"][0]["launches"] == [{}, {}]
     assert document["seed"] == 7 and [p["named"] for p in document["pairs"]] == ["waiting", ""]
-    assert cli.main(["validate", "--quick", "--space", "serial"]) == 0
+    assert cli.main("validate --quick --space serial".split()) == 0

@@ -149,7 +149,7 @@ def test_many_views(space):
         guesses.append(own["pred"])
     best = np.argsort(-np.array(skills), kind="stable")[:2]  # the root of 5
     assert_allclose(found.rho, np.array(skills)[best], atol=1e-9)
-    names = ["0(t)", "0(t-1)", "1(t)", "1(t-1)"]
+    names = "0(t) 0(t-1) 1(t) 1(t-1)".split()
     assert found.views == [[names[c] for c in views[v]] for v in best]
     assert_allclose(found.prediction.predicted, np.mean([guesses[v][0] for v in best], axis=0), atol=1e-12)
     assert found.prediction.rho == pytest.approx(

@@ -63,7 +63,7 @@ def test_coefficients_have_names():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(logistic_maps(40, 2), columns=["prey", "hunter"])
     found = edm.smap(table, 2, theta=1.0, columns=["prey", "hunter"], target="prey", tau=3, **SERIAL)
-    assert found.coordinates == ["prey(t)", "prey(t-3)", "hunter(t)", "hunter(t-3)"]
+    assert found.coordinates == "prey(t) prey(t-3) hunter(t) hunter(t-3)".split()
     shown = found.to_pandas()
     assert_array_equal(shown["d hunter(t-3)"], found.coefficients[0, :, 4])
     assert_array_equal(shown.intercept, found.coefficients[0, :, 0])

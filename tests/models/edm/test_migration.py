@@ -45,9 +45,7 @@ def table_of(pandas, columns):
     return pandas.DataFrame(columns, columns=["x", "y"]).rename_axis("Time").reset_index()
 
 
-@pytest.mark.parametrize(
-    ("E", "tau", "Tp", "radius"), [(2, 1, 1, 0), (3, 2, 2, 0), (3, 1, -2, 0), (2, 1, 1, 4)]
-)
+@pytest.mark.parametrize("E tau Tp radius".split(), [(2, 1, 1, 0), (3, 2, 2, 0), (3, 1, -2, 0), (2, 1, 1, 4)])
 def test_pyedm(pyedm, E, tau, Tp, radius):
     """pyEDM returns the rows that it could predict, and some without a prediction; ours are matched by
     time."""

@@ -48,7 +48,7 @@ EVENTS = [
     (X, with_entry(T, 3, np.nan), pk.errors.FiniteError, r"times\[3\] is nan"),
     (X, with_entry(T, 0, -np.inf), pk.errors.FiniteError, r"times\[0\] is -inf"),
     (with_entry(X, (2, 1), np.nan), T, pk.errors.FiniteError, r"locations\[2, 1\] is nan"),
-    (X, ["a", "b", "c", "d"], pk.errors.DTypeError, "times must hold real numbers, got dtype <U1"),
+    (X, "a b c d".split(), pk.errors.DTypeError, "times must hold real numbers, got dtype <U1"),
     (X.astype(complex), T, pk.errors.DTypeError, "locations must hold real numbers, got dtype complex128"),
     (X, T > 0, pk.errors.DTypeError, "times must hold real numbers, got dtype bool"),
     (None, T, pk.errors.DTypeError, "locations must hold real numbers"),

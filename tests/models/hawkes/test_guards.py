@@ -2,12 +2,15 @@
 which events carry no information get no standard error."""
 
 import math
+import queue
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from portable.models import hawkes
-from portable.models.hawkes import fit, Likelihood, jitter, notes, places, sample_posterior
+from portable.models.hawkes import fit, likelihood, Likelihood, jitter, notes, places, sample_posterior
 from portable.errors import InputError
 
 from .events import PARAMS, random_events
@@ -99,3 +102,11 @@ def test_a_start_without_a_rate_says_what_to_do():
             match=r"begin with larger scales, such as tau_x = [0-9.e+]+ km and tau_t = [0-9.e+]+ h",
         ):
             call(likelihood, start=START, fixed=())
+
+
+def test_another_thread_than_the_main_one_leaves_closing_a_cluster_to_a_new_one():
+    """It may be the cluster's own."""
+    closed = queue.Queue()
+    stack = SimpleNamespace(close=lambda: closed.put(threading.get_ident()))
+    (own := threading.Thread(target=lambda: likelihood._close(stack))).start()
+    assert closed.get() != own.ident

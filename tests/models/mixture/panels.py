@@ -8,7 +8,7 @@ from portable.models.mixture import cytometry
 
 from ...real_data import real_data
 
-CHANNELS, MARKERS = ["FSC-A", "B515-A", "Time", "R660-A"], ["", "KI67", "", ""]
+CHANNELS, MARKERS = "FSC-A B515-A Time R660-A".split(), ["", "KI67", "", ""]
 
 
 def raw_cells(n=300, seed=1):

@@ -160,7 +160,7 @@ def test_a_plate_that_is_killed_goes_on(tmp_path):
     found, paths, _ = plate(tmp_path)
     found.save(tmp_path / "m.npz")
     kept, files = tmp_path / "kept", [str(tmp_path / "m.npz"), *map(str, paths)]
-    rest = ["--labels", "csv", "--space", "serial"]
+    rest = "--labels csv --space serial".split()
     request = [sys.executable, "-m", "portable.models.mixture", "predict", *files, *rest]
     run = subprocess.Popen([*request, *f"--checkpoint {kept} --out {tmp_path}/o".split()])
     while len(list(kept.glob("files/file-*.npz"))) < 2 and run.poll() is None:

@@ -143,7 +143,7 @@ def compensated(*names):
         ([sample()], {"cofactor": 0.0}, "cofactor is 0.0"),
         ([sample()], {"saturation": -1.0}, "100% of the cells reach -1"),
         ([sample()], {"saturation": 15_000.0}, "of the cells reach 15000 in FSC-A.* give saturation="),
-        ([Sample(raw_cells(), ["FSC-A", "FSC-H", "Time", "SSC-A"])], {}, "none of them is a colour"),
+        ([Sample(raw_cells(), "FSC-A FSC-H Time SSC-A".split())], {}, "none of them is a colour"),
         ([sample()], {"channels": ["CD3"]}, "no channel 'CD3'"),
         ([sample()], {"transform": "log"}, "transform is 'log'"),
         ([sample()], {"compensation": "spill"}, "compensation is 'spill'"),

@@ -38,7 +38,7 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     }
     one = DirichletMixture(**options).fit(X, sample_weight=weights)
     other = DirichletMixture(**options).fit(np.repeat(X, weights, axis=0))
-    for name in ("weights_", "means_", "covariances_", "objective_history_"):
+    for name in "weights_ means_ covariances_ objective_history_".split():
         assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9, atol=1e-9)
     assert one.lower_bound_ == pytest.approx(other.lower_bound_)
 
@@ -146,7 +146,7 @@ def test_an_online_step_on_every_space(space):
         DirichletMixture(3, max_iter=1, tol=-1.0, space=where, **first).fit(X).partial_fit(X[: n // 2])
         for where in (space, "serial")
     ]
-    for name in ("weights_", "means_", "covariances_", "lower_bound_"):
+    for name in "weights_ means_ covariances_ lower_bound_".split():
         assert_allclose(getattr(models[0], name), getattr(models[1], name), rtol=1e-9)
 
 

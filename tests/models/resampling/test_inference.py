@@ -51,7 +51,7 @@ def posterior_on_a_grid():
         (sample_pmmh, {"n_particles": 30, "n_draws": 250, "guided": True}),
         (sample_gibbs, {"n_particles": 15, "n_draws": 300}),
     ],
-    ids=["PMMH", "correlated", "guided", "Gibbs"],
+    ids="PMMH correlated guided Gibbs".split(),
 )
 def test_draws_are_of_the_exact_posterior(sample, options, posterior_on_a_grid):
     """Means of 32 chains are within five standard errors estimated between them; sds within a quarter, which
