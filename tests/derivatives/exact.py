@@ -21,23 +21,11 @@ def _extreme(better):
     return choose
 
 
-def _local(shape, dtype):
-    return np.full(shape, mpmath.mpf(0), object)
-
-
 def _atomic(sign):
     def change(view, index, value):
         view[index] += sign * value
 
     return change
-
-
-def _digamma(x):
-    return M.psi(0, x)
-
-
-def _whole(name):
-    return lambda x: mpmath.mpf(int(getattr(M, name)(x)))
 
 
 WORDS = {
@@ -58,14 +46,14 @@ WORDS = {
     "ndtr": lambda x: M.erfc(-x / M.sqrt(2)) / 2,
     "lgamma": M.loggamma,
     "gamma": M.gamma,
-    "digamma": _digamma,
-    "floor": _whole("floor"),
+    "digamma": lambda x: M.psi(0, x),
+    "floor": lambda x: mpmath.mpf(int(M.floor(x))),
     "where": lambda c, a, b: a if c else b,
     "minimum": _extreme(lambda a, b: a < b),
     "maximum": _extreme(lambda a, b: a > b),
     "clip": lambda x, low, high: min(max(x, mpmath.mpf(low)), mpmath.mpf(high)),
     "isfinite": lambda x: M.isfinite(x),
-    "local": _local,
+    "local": lambda shape, dtype: np.full(shape, mpmath.mpf(0), object),
     "atomic_add": _atomic(1),
     "atomic_sub": _atomic(-1),
     "float64": mpmath.mpf,

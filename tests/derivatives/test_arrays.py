@@ -113,9 +113,7 @@ def wanted(kernel):
     """Return the derivatives of the sum of the results by `OF`, by differences."""
 
     def total(name=None, at=None, step=0):
-        arrays = {
-            n: np.array([*map(mpmath.mpf, v.ravel().tolist())]).reshape(v.shape) for n, v in GIVEN.items()
-        }
+        arrays = {n: numbers(v) for n, v in GIVEN.items()}
         if name:
             arrays[name][at] += step
         for i in range(N):
@@ -123,7 +121,7 @@ def wanted(kernel):
         return sum((arrays[n] * v).sum() for n, v in OF.items())
 
     with mpmath.workdps(DIGITS):
-        run = plain(kernel)
+        run, numbers = plain(kernel), np.vectorize(mpmath.mpf, otypes=[object])
         return [
             [
                 float((total(n, at, STEP) - total(n, at, -STEP)) / (2 * STEP))

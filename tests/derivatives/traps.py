@@ -2,6 +2,7 @@
 overwritten variables, ties, NaN on the branch that is not taken."""
 
 import math  # noqa: F401  (used by the table)
+from textwrap import indent
 from typing import NamedTuple
 
 import numpy as np
@@ -439,15 +440,10 @@ BODIES = {
 }
 
 
-def looped(name, head, body):
-    """Return the block of a function with a loop."""
-    first, *more = head.split("\n")
-    inner = "\n".join(more + [f"    {line}" for line in body.split("\n")])
-    lines = (
-        f"v, k, own = x * y, 0, pk.local(2, pk.float64)\nown[:] = y\n{first}\n{inner}\nreturn v * x + own[1]"
-    )
-    return "\n".join([name, *(f"    {line}" for line in lines.split("\n"))])
-
-
-MORE = "\n\n".join(looped(f"{b}_{h}", LOOPS[h], BODIES[b]) for h in LOOPS for b in BODIES)
+BEGIN = "    v, k, own = x * y, 0, pk.local(2, pk.float64)\n    own[:] = y\n"
+MORE = "\n\n".join(
+    f"{b}_{h}\n{BEGIN}{indent(LOOPS[h], ' ' * 4)}\n{indent(BODIES[b], ' ' * 8)}\n    return v * x + own[1]"
+    for h in LOOPS
+    for b in BODIES
+)
 TRAPS = made(pk.function, TEXT + "\n" + MORE, globals(), "<traps>", "x, y")

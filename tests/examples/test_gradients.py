@@ -1,5 +1,6 @@
 """Run docs/examples/gradients with the libraries that they use."""
 
+import ctypes
 import importlib.util
 import sys
 from pathlib import Path
@@ -50,14 +51,8 @@ def test_a_c_function_gives_the_same(monkeypatch):
     model = loaded("nutpie_pointer", monkeypatch)
     b, x, counts = model.data(3)
     slopes, value = np.zeros(model.K), np.zeros(1)
-    addresses = (a.ctypes.data_as(a_type) for a, a_type in _pointers(b, slopes, value))
+    addresses = (a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (b, slopes, value))
     assert model.pointer(x, counts).ctypes(model.K, *addresses, None) == 0
     expected = sys.modules["nutpie_model"].value_and_gradient(b, x, counts)
     assert_allclose(value[0], expected[0], rtol=1e-12)
     assert_allclose(slopes, expected[1], rtol=1e-11)
-
-
-def _pointers(*arrays):
-    import ctypes
-
-    return [(a, ctypes.POINTER(ctypes.c_double)) for a in arrays]

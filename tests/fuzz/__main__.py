@@ -57,7 +57,7 @@ def main(argv=None):
 def derivatives(options):
     from . import derived
 
-    spaces = ("serial", "threads:2", *([options.space] if options.space else []))
+    spaces = "serial", "threads:2", options.space or "serial"
     said, differences = derived.campaign(options.programs, options.seed, spaces)
     for text in differences:
         print(f"DIFFERENCE {text}")

@@ -79,20 +79,21 @@ def filled(t, s):
     return v[0] + v[k - 1] * v[2]
 
 
-@pk.function
-def f(x, y, n):
-"""
-POINTS = np.array([[0.37, -0.81, 1.43, -1.9, 0.11, 2.07], [0.9, 1.31, -0.57, 0.23, -1.13, 0.61]])
-
-
 @pk.kernel
 def derived(i, d, points, out):
-    out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = d(points[0, i], points[1, i], i)
+    out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = d(
+        points[0, i], points[1, i], i)
 
 
 @pk.kernel
 def applied(i, f, x, y, out):
     out[i] = f(x[i], y[i], i)
+
+
+@pk.function
+def f(x, y, n):
+"""
+POINTS = np.array([[0.37, -0.81, 1.43, -1.9, 0.11, 2.07], [0.9, 1.31, -0.57, 0.23, -1.13, 0.61]])
 
 
 class Derived(Grammar):
@@ -102,12 +103,8 @@ class Derived(Grammar):
         return [k for k in super().kinds(depth) if k != "helper"]
 
     def make_both(self, depth):
-        return [self.pick(["a, b = b, a", "own[1:] *= 0.75", "own[:] += a", "a, own[2] = own[1], a"])]
-
-    def make_store(self, depth):
-        if self.chance(3):
-            return [self.fill("pk.atomic_add(own, {I} % 4, {f})")]
-        return super().make_store(depth)
+        lines = "a, b = b, a", "own[1:] *= 0.75", "own[:] += a", "pk.atomic_add(own, {I} % 4, {f})"
+        return [self.fill(self.pick([*lines, "a, own[2] = own[1], a"]))]
 
 
 @st.composite
@@ -150,9 +147,10 @@ def exact(function, x, y, n):
         return found, BOUND * terms + ROUNDING * errors + NOISE * errors[0]
 
 
-def on_spaces(function, spaces):
-    """Return the derivatives of a function in forward and reverse mode, or the name of a space where the bits
-    are others."""
+def on_spaces(program, spaces):
+    """Return the derivatives of a program's function in forward and reverse mode, or the name of a space with
+    other bits."""
+    function = program["f"]
     d = pk.derivative(function, ("x", "y"), value=True, order=2)
     first, n = None, POINTS.shape[1]
     for space in spaces:
@@ -160,8 +158,10 @@ def on_spaces(function, spaces):
         points, forward, x, y, out, ones = (
             move(v, space) for v in (POINTS, np.zeros((6, n)), *POINTS.copy(), np.empty(n), np.ones(n))
         )
-        pk.parallel_for(policy, derived, d, points, forward)
-        reverse = pk.adjoint(policy, applied, function, x, y, out, wrt=("x", "y"), of={"out": ones})
+        pk.parallel_for(policy, program["derived"], d, points, forward)
+        reverse = pk.adjoint(
+            policy, program["applied"], function, x, y, out, wrt=("x", "y"), of={"out": ones}
+        )
         found = [v if isinstance(v, np.ndarray) else v.to_numpy() for v in (forward, *reverse)]
         first = first or found
         if any(v.tobytes() != w.tobytes() for v, w in zip(found, first)):
@@ -171,13 +171,13 @@ def on_spaces(function, spaces):
 
 def wrong(text, spaces):
     """Return the error in the derivatives of a source, or None, and the number of derivatives compared."""
-    function, compared = load(text, "<derived>")["f"], 0
-    found = on_spaces(function, spaces)
+    program, compared = load(text, "<derived>"), 0
+    found = on_spaces(program, spaces)
     if isinstance(found, str):
         return f"bits of {found} are others\n{text}", compared
     for i, (x, y) in enumerate(POINTS.T.tolist()):
         try:
-            wanted, bounds = exact(function, x, y, i)
+            wanted, bounds = exact(program["f"], x, y, i)
         except (Undecided, ZeroDivisionError):
             continue
         for mode, got, places in (
@@ -187,8 +187,7 @@ def wrong(text, spaces):
             for v, right, bound in zip(got, wanted[places], bounds[places]):
                 compared += 1
                 if not abs(v - right) <= bound:
-                    right = list(map(float, wanted[places]))
-                    return f"at ({x}, {y}, {i}), {mode}: got {got}, wanted {right}\n{text}", compared
+                    return f"at ({x}, {y}, {i}), {mode}: got {got}, wanted {wanted[places]}\n{text}", compared
     return None, compared
 
 
