@@ -6,7 +6,6 @@ its absolute value; products of such series bound the series of products.
 """
 
 import functools
-import operator
 
 import mpmath
 import numpy as np
@@ -56,7 +55,7 @@ class Terms:
         return self - floor(self / n) * n
 
     def __pow__(self, n):
-        return functools.reduce(operator.mul, [self] * n)
+        return self * self ** (n - 1) if n > 1 else self
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -118,11 +117,12 @@ def function(f, x):
     return rounded(here, terms)
 
 
-UNARY = "exp log sin cos tanh sqrt".split()
-SCOPE = WORDS | {name: functools.partial(function, WORDS[name]) for name in UNARY}
+SCOPE = WORDS | {
+    name: functools.partial(function, WORDS[name]) for name in "exp log sin cos tanh sqrt".split()
+}
 SCOPE |= {
     "int64": int,
-    "atan2": lambda a, b: function(mpmath.atan, a / b),  # of a positive b
+    "atan2": lambda a, b: function(mpmath.atan, terms_of(a) / b),  # of a positive b
     "floor": floor,
     "clip": lambda x, low, high: min(max(x, low), high),
     "local": lambda shape, dtype: np.full(shape, Terms(mpmath.mpf(0)), object),
