@@ -34,10 +34,13 @@ class Drawn(Function):
         return self.name
 
     def __call__(self, *args, **named):
-        params = inspect.signature(self.fn).parameters
-        if named or len(args) != len(params):
-            raise InputError(f"{self.name} takes {', '.join(params)}: numbers, or arrays for many")
-        return self._drawn([*params][3:], *args)
+        signature = inspect.signature(self.fn)
+        names = [*signature.parameters]
+        try:
+            args = signature.bind(*args, **named).args
+        except TypeError:
+            raise InputError(f"{self.name} takes {', '.join(names)}: numbers, or arrays") from None
+        return self._drawn(names[3:], *args)
 
     def _drawn(self, names, seed, stream, draw, *of):
         """Return the numbers for arguments, of which `names` are those after seed, stream and draw."""

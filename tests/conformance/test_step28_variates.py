@@ -111,6 +111,7 @@ def test_host_forms_take_arrays(name, of):
     assert_allclose(got[1, 2], word(2**64 - 1, 6, 5, *of), rtol=1e-6 if name.endswith("32") else 1e-13)
     assert_array_equal(word(1, 6, np.arange(3), *of)[1], word(1, np.full(1, 6), 1, *of)[0])
     assert word(1, np.arange(0), 0, *of).shape == (0,)
+    assert of or word(seed=1, stream=6, draw=1) == word(1, 6, 1)
 
 
 def test_host_forms_of_weights_and_permutations():
