@@ -162,16 +162,19 @@ class ShortRow:
     """
 
     def __init__(self, scheme, log, n, n_ancestors, dtype):
-        self.values, self.keys = pk.empty(n, dtype), pk.empty(2, np.uint64)
-        self.ancestors, self.key = pk.empty((1, n_ancestors), np.int64), np.zeros(2, np.uint64)
-        own = self.values.reshape(1, n), self.keys, self.ancestors
-        self.extremes, launch = short_rows(scheme, log, *own, new)
+        views = pk.empty(n, dtype), pk.empty(2, np.uint64)
+        near = [pk.create_mirror_view(view, "serial") for view in views]  # the views themselves on a CPU
+        self.values, self.key = arrays = [view.to_numpy() for view in near]
+        self.apart = [pair for pair, own in zip(zip(views, arrays), near) if pair[0] is not own]
+        self.ancestors = pk.empty((1, n_ancestors), np.int64)
+        self.extremes, launch = short_rows(scheme, log, views[0].reshape(1, n), views[1], self.ancestors, new)
         self.run = pk.plan(*launch)
 
     def __call__(self, weights, seed, step):
         """Draw ancestors; the returned View is overwritten by the next call."""
         self.key[0], self.key[1] = seed, step
-        pk.deep_copy(self.keys, self.key)
-        pk.deep_copy(self.values, weights)
+        self.values[:] = weights
+        for pair in self.apart:
+            pk.deep_copy(*pair)
         self.run()
         return self.ancestors
