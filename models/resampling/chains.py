@@ -25,30 +25,14 @@ def proposal(seed, stream, draw, n):
 
 
 @pk.kernel
-def metropolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
+def metropolis_chain(r, k, together, log, w, extremes, n_steps, seed, step, ancestors):
     """Run a Metropolis chain of B steps from particle k mod n. A block of random bits and one gathered weight
-    a step, 8 bytes out."""
-    n = pk.uint64(w.shape[1])
-    row_scale = scale(extremes, r, 0, log)
-    a = k % w.shape[1]
-    own = scaled(w[r, a], row_scale)
-    for b in range(n_steps):
-        j, u = proposal(seed, key(r, k), step + pk.uint64(b), n)
-        other = scaled(w[r, j], row_scale)
-        if u * own < other:
-            a = j
-            own = other
-    ancestors[r, k] = a
+    a step, 8 bytes out.
 
-
-@pk.kernel
-def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
-    """Run a Metropolis chain whose proposals are particle k mod n, shifted by an offset that all chains of a
-    row share.
-
-    Neighbouring chains read neighbouring weights: segments are shifted as a whole and rotated within
-    (Chesser, Emerson and Fehr, 2021); if n is not a multiple of SEGMENT, the whole row is rotated. Half a
-    block of random bits and a neighbouring weight a step.
+    With `together`, a compile-time bool, proposals are particle k mod n, shifted by an offset that all chains
+    of a row share: neighbouring chains read neighbouring weights. Segments are shifted as a whole and rotated
+    within (Chesser, Emerson and Fehr, 2021); if n is not a multiple of SEGMENT, the whole row is rotated.
+    Half a block of random bits and a neighbouring weight a step.
     """
     n = w.shape[1]
     row_scale = scale(extremes, r, 0, log)
@@ -57,12 +41,16 @@ def megopolis_chain(r, k, log, w, extremes, n_steps, seed, step, ancestors):
     segment = a - place
     own = scaled(w[r, a], row_scale)
     for b in range(n_steps):
-        offset, _ = proposal(seed, key(r, pk.uint64(2**32 - 1)), step + pk.uint64(b), pk.uint64(n))
-        turn = offset % SEGMENT if n % SEGMENT == 0 else 0
-        j = segment + offset - turn
-        j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
+        draw = step + pk.uint64(b)
+        stream = key(r, pk.uint64(2**32 - 1) if together else k)
+        j, u = proposal(seed, stream, draw, pk.uint64(n))
+        if together:
+            turn = j % SEGMENT if n % SEGMENT == 0 else 0
+            j += segment - turn
+            j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
+            u = pk.random.uniform(seed, key(r, k), draw)
         other = scaled(w[r, j], row_scale)
-        if pk.random.uniform(seed, key(r, k), step + pk.uint64(b)) * own < other:
+        if u * own < other:
             a = j
             own = other
     ancestors[r, k] = a

@@ -93,16 +93,17 @@ def sum_up(counts, sums):
     launch(row_policy(n_rows, n_tiles), weight_kernels.add_up, sums)
 
 
-def metropolis(tables, seed, step, ancestors, n_steps, chain=chains.metropolis_chain):
-    launch(tables.draws, chain, *tables.known, n_steps, seed, step, ancestors)
+def metropolis(tables, seed, step, ancestors, n_steps, together=False):
+    own = pk.static(together), *tables.known, n_steps, seed, step, ancestors
+    launch(tables.draws, chains.metropolis_chain, *own)
 
 
 def megopolis(tables, seed, step, ancestors, n_steps):
-    metropolis(tables, seed, step, ancestors, n_steps, chains.megopolis_chain)
+    metropolis(tables, seed, step, ancestors, n_steps, True)
 
 
 def rejection(tables, seed, step, ancestors, bound):
-    metropolis(tables, seed, step, ancestors, bound, chains.rejection_chain)
+    launch(tables.draws, chains.rejection_chain, *tables.known, bound, seed, step, ancestors)
 
 
 def killing(tables, seed, step, ancestors):

@@ -34,7 +34,6 @@ ELSEWHERE = {
     "hawkes": {"background_by_cells", "chain_background", "add_probability", "bin_quantile"},
     "resampling": {
         "excess",
-        "megopolis_chain",
         "average",
         "average_tiles",
         "decide",
