@@ -94,12 +94,13 @@ def find(cumulative, r, position):
 
 @pk.function
 def scan_range(team, r, begin, end, row_scale, w, carry, cumulative):
-    """Compute Q_i over a range of a row, before which the sum is `carry`; return the sum at its end."""
+    """Compute Q_i over a range of a row, before which the sum is `carry`; return the sum at its end. Without
+    a scale w are whole numbers."""
     for base in range(begin, end, team.size):
         i = base + team.rank
         q = pk.uint64(0)
         if i < end:
-            q = fixed(w[r, i], row_scale)
+            q = pk.uint64(w[r, i]) if row_scale is None else fixed(w[r, i], row_scale)
         after = carry + team.scan(q) + q
         if i < end:
             cumulative[r, i] = after

@@ -6,6 +6,7 @@ r is the row of a filter, k a draw, i a particle.
 
 import portable as pk
 
+from .chains import scan_range
 from .weight_kernels import ordered, part_of, tile_of
 
 
@@ -69,16 +70,7 @@ def sum_tiles(team, tile_size, x, sums):
 def scan_tiles(team, tile_size, sums, x, cumulative):
     """Compute x_0 + ... + x_i, from the sum before each tile; one team per tile. 16 bytes a number."""
     _, r, tile, begin, end = tile_of(team, sums, tile_size, x.shape[1])
-    carry = pk.int64(sums[r, tile])
-    for first in range(begin, end, team.size):
-        i = first + team.rank
-        number = pk.int64(0)
-        if i < end:
-            number = x[r, i]
-        after = carry + team.scan(number) + number
-        if i < end:
-            cumulative[r, i] = after
-        carry = team.broadcast(after, team.size - 1)
+    scan_range(team, r, begin, end, None, x, sums[r, tile], cumulative)
 
 
 @pk.kernel
