@@ -122,8 +122,7 @@ def begin_particle(model, new, r, k, stream, seed, own, x):
     """Draw a particle's state at step 0 into x[new, :, r, k]; return its log-weight, 0 if the observation is
     missing."""
     state = model.initial(seed, stream, user_draw(0), own.params)
-    for c in range(model.n_dims):
-        x[new, c, r, k] = state[c]
+    x[new, : model.n_dims, r, k] = state
     weight = 0.0
     if own.observed:
         weight = model.log_weight(0, state, own.y, own.params)
@@ -138,21 +137,18 @@ def move(model, t, new, r, k, stream, seed, own, state, x):
     draw = user_draw(t)
     if model.guide is None:
         moved = model.propagate(t, state, seed, stream, draw, own.params)
-        for c in range(model.n_dims):
-            x[new, c, r, k] = moved[c]
+        x[new, : model.n_dims, r, k] = moved
         if own.observed:
             weight = model.log_weight(t, moved, own.y, own.params)
     elif own.observed:
         moved = model.guide(t, state, own.y, seed, stream, draw, own.params)
-        for c in range(model.n_dims):
-            x[new, c, r, k] = moved[c]
+        x[new, : model.n_dims, r, k] = moved
         weight = model.log_weight(t, moved, own.y, own.params) + model.log_guide(
             t, state, moved, own.y, own.params
         )
     else:
         drawn = model.propagate(t, state, seed, stream, draw, own.params)
-        for c in range(model.n_dims):
-            x[new, c, r, k] = drawn[c]
+        x[new, : model.n_dims, r, k] = drawn
     return weight
 
 

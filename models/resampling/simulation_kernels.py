@@ -36,26 +36,20 @@ def simulate_rows(
     own = pk.local(n_params + n_lags + n_inputs, pk.float64)
     state = pk.local(n_dims, pk.float64)
     own[:n_params] = params[r]
-    for d in range(n_lags):
-        own[n_params + d] = math.nan
+    own[n_params : n_params + n_lags] = math.nan
     for s in range(n_steps):
         t = first + s
         own[n_params + n_lags :] = inputs[s]
         if propagate is None:
             state[:] = x[s, :, r]
         elif s == 0 and not goes_on:
-            drawn = initial(seed, key(r, 0), user_draw(t), own)
-            for c in range(n_dims):
-                state[c] = drawn[c]
+            state[:] = initial(seed, key(r, 0), user_draw(t), own)
         else:
             if s == 0:
                 state[:] = start[:, r]
-            moved = propagate(t, state, seed, key(r, 0), user_draw(t), own)
-            for c in range(n_dims):
-                state[c] = moved[c]
+            state[:] = propagate(t, state, seed, key(r, 0), user_draw(t), own)
         seen = observe(t, state, seed, key(r, 0), user_draw(t) + pk.uint64(SEEN), own)
         x[s, :, r] = state
-        for d in range(n_values):
-            y[s, d, r] = seen[d]
-        for d in range(n_lags):
-            own[n_params + d] = seen[d]
+        y[s, :, r] = seen
+        if n_lags > 0:
+            own[n_params : n_params + n_lags] = seen

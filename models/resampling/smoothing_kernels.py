@@ -231,15 +231,13 @@ def conditional_rows(
         for k in team.thread_range(n):
             stream = key(first + r, k)
             if t == 0:
-                drawn = initial(seed, stream, user_draw(0), own.params)
-                for c in range(n_dims):
-                    state[c] = old[c] if k == 0 else drawn[c]
+                state[:] = initial(seed, stream, user_draw(0), own.params)
             else:
                 a = ancestors[t - 1, r, k]
                 state[:] = x[t - 1, :, r, a]
-                moved = propagate(t, state, seed, stream, user_draw(t), own.params)
-                for c in range(n_dims):
-                    state[c] = old[c] if k == 0 else moved[c]
+                state[:] = propagate(t, state, seed, stream, user_draw(t), own.params)
+            if k == 0:
+                state[:] = old
             x[t, :, r, k] = state
             weight = log_weight(t, state, own.y, own.params) if own.observed else 0.0
             log_w[r, k] = weight if weight < math.inf else -math.inf  # NaN: such a state gets no weight
