@@ -1,20 +1,25 @@
-"""Command line: `python -m portable.models.resampling experiment`, the paper's study on this machine,
-`figures` of studies, and `calibrate`."""
+"""Command line: `python -m portable.models.resampling maximise` and `profile`, maximum likelihood by iterated
+filtering; `experiment`, the paper's study on this machine, `figures` of studies, and `calibrate`."""
 
 from __future__ import annotations
 
 import importlib.util
 import pathlib
+import pkgutil
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import add_cluster, command
-from . import calibration
+from ..shared import add_cluster, check_count, command, numbers, priors, read_csv
+from . import calibration, iterated
 from .calibration import METHODS, likelihoods, smoothers
 from .figures import draw
+from .sampling import Filtering
 from .study import ROW, Design, decisions, load, merge, save, study
 
 
@@ -27,13 +32,24 @@ def _parser():
     made, commands = command.parser("resampling", "Resampling measured on this machine, and samplers tested.")
     kept = {"help": "stores finished parts; the same command resumes them (default: checkpoint in --out)"}
     methods = {"action": "append", "choices": METHODS, "metavar": None}
-    one = _command(commands, experiment, "largest", "runs", "out", "quick", checkpoint=kept, space=_SPACES)
-    add_cluster(one)
-    one = _command(commands, figures, "out")
-    one.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote")
-    one = _command(commands, calibrate, "n_sets", "seed", "space", "jobs", "quick", method=methods)
-    command.progress(one)
-    add_cluster(one)
+    floats = {"type": float}
+    one = _command(commands, maximise, "data", "model", "params", "profile", "n_particles", values=floats)
+    command.add(one, iterated.search, "n_chains", "n_iterations", "sd", "cooling", "initial", "n_repeats")
+    command.add(one, Filtering, "guided", "seed", "checkpoint", "space")
+    all_of = maximise, iterated.search, Filtering
+    one.set_defaults(
+        act=lambda options: command.write_json(
+            options, found=maximise(**command.arguments_of(options, *all_of))
+        )
+    )
+    two = _command(commands, experiment, "largest", "runs", "out", "quick", checkpoint=kept, space=_SPACES)
+    last = _command(commands, figures, "out")
+    last.add_argument("studies", nargs="+", metavar="STUDY", help="a study.json that experiment wrote")
+    three = _command(commands, calibrate, "n_sets", "seed", "space", "jobs", "quick", method=methods)
+    for longer in (one, two, three):
+        add_cluster(longer)
+    for longer in (one, three):
+        command.progress(longer)
     return made
 
 
@@ -46,6 +62,63 @@ def _command(commands, act, *names, **changes):
     command.add(one, act, *names, **changes)
     one.set_defaults(act=lambda options: act(**command.arguments_of(options, act)))
     return one
+
+
+def maximise(
+    *,
+    data: str,
+    model: str,
+    params: Sequence[str] = (),
+    profile: str = "",
+    values: Sequence[float] = (),
+    n_particles: int = 1000,
+    **options: Any,
+) -> Any:
+    """Maximise the likelihood of a state-space model's parameters by iterated filtering.
+
+    Parameters
+    ----------
+    data : str
+        CSV file of observations: a row for each step, NA where one is missing.
+    model : str
+        Model as MODULE:NAME, such as portable.models.resampling.ready:linear_gaussian.
+    params : sequence of str
+        Parameters: NAME=PRIOR:NUMBERS if searched, as in sigma=half_normal:1, or NAME=NUMBER if fixed.
+    profile : str
+        Parameter of a profile likelihood at --values, with its standard error, instead of the maximum.
+    values : sequence of float
+        Values of that parameter, at least 4.
+    n_particles : int
+        Particles of each filter.
+    **options
+        As in `portable.models.resampling.maximise`.
+
+    Returns
+    -------
+    Maximum or Profile
+
+    Raises
+    ------
+    InputError, DTypeError
+        A file or an option is wrong.
+    """
+    fixed, known = {}, {}
+    try:
+        chosen = pkgutil.resolve_name(model)
+        for text in params:
+            name, form = text.split("=")
+            prior, _, given = form.rpartition(":")
+            make, kept = (getattr(priors, prior), known) if prior else (float, fixed)
+            kept[name] = make(*map(float, given.split(",")))
+        chosen.need("maximise", "log_weight")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"--model {model}, --params {params}: {error}") from error
+    y = np.stack([numbers(own, name, data) for name, own in read_csv(data).items()], axis=1)
+    run, along = (iterated.profile, (profile, values)) if profile else (iterated.maximise, ())
+    found = run(chosen, y, n_particles, *along, priors=known, fixed=fixed, **options)
+    for name, value in vars(found).items():
+        print(name, value)
+    return found
 
 
 def calibrate(
@@ -142,10 +215,9 @@ def experiment(
     InputError
         `largest` or `runs` is out of range.
     """
-    if not 4 <= largest <= 30 or runs < 1:
-        raise InputError(f"--largest is {largest} and --runs {runs}; expected 4 to 30 and at least 1")
-    spaces = space and space.split(",")
-    spaces = spaces or [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
+    check_count(largest, "--largest", 4, 30), check_count(runs, "--runs")
+    usual = [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
+    spaces = space.split(",") if space else usual
     sizes = [1 << p for p in range(4, (8 if quick else largest) + 1, 2)]
     ys = [0.0, 2.0, 4.0] if quick else [0.5 * k for k in range(9)]
     print("scheme       where         N    y     MSE/N bias/MSE    seconds")

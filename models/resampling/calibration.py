@@ -44,16 +44,16 @@ MODEL = ready.linear_gaussian
 PARAMS = MODEL.params(phi=0.9, sigma=0.5, tau=0.7)
 N_PARTICLES, LONG = 64, 4160  # particles of a row for one team, and of a row that takes launches at each step
 AT_ONCE = 2**22  # largest number of particles of a batch
-# Name, options of the filter, particles.
+# Name, options of the filter.
 FILTERS = [
-    ("bootstrap, systematic", {}, N_PARTICLES),
-    ("guided", {"guided": True}, N_PARTICLES),
-    ("always resampled", {"threshold": 1.0}, N_PARTICLES),
-    ("in the order of states", {"ordered": True}, N_PARTICLES),
-    ("float32", {"dtype": np.float32}, N_PARTICLES),
-    ("in place", {"in_place": True}, N_PARTICLES),
-    *((m, {"method": m}, N_PARTICLES) for m in ("stratified", "multinomial", "residual", "ssp", "killing")),
-    ("many particles", {}, LONG),
+    ("bootstrap, systematic", {}),
+    ("guided", {"guided": True}),
+    ("always resampled", {"threshold": 1.0}),
+    ("in the order of states", {"ordered": True}),
+    ("float32", {"dtype": np.float32}),
+    ("in place", {"in_place": True}),
+    *((m, {"method": m}) for m in ("stratified", "multinomial", "residual", "ssp", "killing")),
+    ("many particles", {}),
 ]
 
 
@@ -79,8 +79,10 @@ def likelihoods(n_runs: int = 32_000, seed: int = 0, space=None) -> Iterator[tup
     ------
     (name of the filter, whether observations were missing, runs, z)
     """
-    for name, options, n_particles in FILTERS:
-        filters = MODEL.filter(space=space, **options)
+    for name, options in FILTERS:
+        filters, n_particles = MODEL.filter(space=space, **options), N_PARTICLES
+        if name == "many particles":
+            n_particles = LONG
         for missing in (False, True):
             y = series(missing=missing)
             total, ratios = exact.kalman(y, PARAMS).log_likelihood, []

@@ -37,15 +37,15 @@ def metropolis_chain(r, k, together, log, w, extremes, n_steps, seed, step, ance
     n = w.shape[1]
     row_scale = scale(extremes, r, 0, log)
     a = k % n
-    place = a % SEGMENT if n % SEGMENT == 0 else 0
+    whole = n % SEGMENT == 0
+    place = a % SEGMENT if whole else 0
     segment = a - place
     own = scaled(w[r, a], row_scale)
     for b in range(n_steps):
         draw = step + pk.uint64(b)
-        stream = key(r, pk.uint64(2**32 - 1) if together else k)
-        j, u = proposal(seed, stream, draw, pk.uint64(n))
+        j, u = proposal(seed, key(r, pk.uint64(2**32 - 1) if together else k), draw, pk.uint64(n))
         if together:
-            turn = j % SEGMENT if n % SEGMENT == 0 else 0
+            turn = j % SEGMENT if whole else 0
             j += segment - turn
             j = pk.where(j >= n, j - n, j) + (place + turn) % SEGMENT
             u = pk.random.uniform(seed, key(r, k), draw)

@@ -27,15 +27,14 @@ import numpy.typing as npt
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Real, Shards, Whole, check_count, launch, reached
+from ..shared import ArrayLike, Shards, Whole, check_count, launch, reached
 from . import banks, smoothing_kernels
-from .arguments import ModelFunction
 from .banks import Rows, by_rows
 from .nan_source import named
 from .posterior import Posterior
 from .row_kernels import MOST
 from .filter_run import ROW_TEAM
-from .sampling import Chained, Nans, Sampling, draw, filters_of, of_model
+from .sampling import Chained, Filtering, Nans, Sampling, draw, filters_of, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables, unit_extremes
@@ -147,10 +146,6 @@ def sample_pmmh(
     n_particles: Whole,
     *,
     n_blocks: Whole = 1,
-    guided: bool = False,
-    threshold: Real = 0.5,
-    dtype: npt.DTypeLike = np.float64,
-    look_ahead: ModelFunction | None = None,
     **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by particle marginal Metropolis-Hastings.
@@ -165,13 +160,10 @@ def sample_pmmh(
     n_blocks : int, default 1
         More than 1: correlated proposals, which renew the random numbers of one of this number of blocks of
         steps. For at most 4,096 particles.
-    guided : bool
-    threshold : as in `ParticleFilter`
-    dtype : float64 or float32
-    look_ahead : as in `ParticleFilter`
     **options
         priors, and the other options of `Sampling`: fixed, inputs, n_chains, n_draws, n_warmup, start, seed,
-        checkpoint, progress, on_nan, space, client.
+        checkpoint, progress, on_nan, space, client; and guided, threshold, dtype and look_ahead, as in
+        `StateSpaceModel.filter`.
 
     Returns
     -------
@@ -195,8 +187,8 @@ def sample_pmmh(
     Andrieu, Doucet, Holenstein: Particle Markov chain Monte Carlo methods. JRSS B 72 (2010).
     Haario, Saksman, Tamminen: An adaptive Metropolis algorithm. Bernoulli 7 (2001).
     """
-    sampling, n_blocks = Sampling(**options), check_count(n_blocks, "n_blocks")
-    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead, ordered=n_blocks > 1)
+    sampling, n_blocks = Filtering(**options), check_count(n_blocks, "n_blocks")
+    filters, own = filters_of(model, sampling, ordered=n_blocks > 1)
     n = filters.count(n_particles)
 
     def make(problem, n_chains, seed):

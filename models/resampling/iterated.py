@@ -47,7 +47,7 @@ from ..shared import (
 from . import banks
 from .inference import Estimates
 from .row_kernels import MOST
-from .sampling import Nans, Sampling, filters_of, of_model, run_loop
+from .sampling import Filtering, Nans, filters_of, of_model, run_loop
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import random_of
@@ -144,7 +144,7 @@ class Searches:
         self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
 
     def step_record(self):
-        return {"moved": np.array(1.0)}
+        return {"moved": 1.0}
 
     def arrays(self):
         return {"swarm": self.swarm}
@@ -180,10 +180,12 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     n_chains : int, default 16
         Searches.
     n_iterations : int, default 100
+        Passes of each search over the data.
     sd : float, default 0.02
-        s in (1), on the scale of logarithms, log-odds, or values themselves, according to the limits.
+        Standard deviation of the moves of parameters: s in (1), on the scale of logarithms, log-odds, or
+        values themselves, according to the limits.
     cooling : float, 0 to 1, default 0.5
-        a in (1), the factor of s after 50 iterations.
+        Factor of the moves' standard deviation after 50 iterations: a in (1).
     initial : sequence of str, optional
         Parameters of the initial state, which move at step 0 only.
     n_repeats : int, default 10
@@ -208,7 +210,7 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
         Fewer than half of the searches came near the best one; filters died of NaN. `Maximum.notes` has the
         same text.
     """
-    known, (ends, logs), nans = _searched(model, observations, n_particles, {}, **options)
+    known, (ends, logs), nans = search(model, observations, n_particles, {}, **options)
     notes = (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
     order = np.argsort(-logs)
     ends, logs = ends[order], logs[order]
@@ -259,7 +261,7 @@ def profile(
         raise InputError(f"values is {values}; expected at least 4 different numbers")
     options["fixed"] = {**(options.get("fixed") or {}), name: float(grid[0])}
     columns = {name: np.repeat(grid, n_chains)}
-    _, (_, logs), _ = _searched(
+    _, (_, logs), _ = search(
         model, observations, n_particles, columns, n_chains=len(columns[name]), **options
     )
     logs = logs.reshape(-1, n_chains).max(axis=1)
@@ -277,29 +279,32 @@ def _peak(values, logs):
     return float(values.mean() - 0.5 * b / a), math.sqrt(variance)
 
 
-def _searched(
+def search(
     model,
     observations,
     n,
     columns,
     *,
-    n_chains=16,
-    n_iterations=100,
-    sd=0.02,
-    cooling=0.5,
-    initial=(),
-    n_repeats=10,
-    guided=False,
+    n_chains: int = 16,
+    n_iterations: int = 100,
+    sd: float = 0.02,
+    cooling: float = 0.5,
+    initial: tuple = (),
+    n_repeats: int = 10,
     threshold=1.0,
-    dtype=np.float64,
-    look_ahead=None,
     **options,
 ):
-    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and Nans."""
-    sampling = Sampling(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, **options)
+    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and Nans.
+
+    Parameters
+    ----------
+    n_chains, n_iterations, sd, cooling, initial, n_repeats
+        As in `maximise`.
+    """
+    sampling = Filtering(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, threshold=threshold, **options)
     sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
-    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead)
+    filters, own = filters_of(model, sampling)
 
     def make(problem, n_chains, seed):
         if unknown := set(initial) - set(problem.priors.free):

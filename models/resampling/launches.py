@@ -10,7 +10,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch
+from ..shared import launch, reached
 from . import chains, kernels, pairing, small_kernels, ancestor_kernels, strata, weight_kernels
 from .weights import SWEEP_TEAM, TEAM, new, row_policy, teams, tile_size
 
@@ -163,10 +163,10 @@ class ShortRow:
     """
 
     def __init__(self, scheme, log, n, n_ancestors, dtype):
-        views = pk.empty(n, dtype), pk.empty(2, np.uint64)
-        near = [pk.create_mirror_view(view, "serial") for view in views]  # the views themselves on a CPU
-        self.values, self.key = arrays = [view.to_numpy() for view in near]
-        self.apart = [pair for pair, own in zip(zip(views, arrays), near) if pair[0] is not own]
+        self.values, self.key = arrays = np.zeros(n, dtype), np.zeros(2, np.uint64)
+        views = [reached(array) for array in arrays]  # on a CPU of the arrays' memory
+        pairs = zip(views, arrays)
+        self.apart = [pair for pair in pairs if not np.shares_memory(pair[0].to_numpy(), pair[1])]
         self.ancestors = pk.empty((1, n_ancestors), np.int64)
         self.extremes, launch = short_rows(scheme, log, views[0].reshape(1, n), views[1], self.ancestors, new)
         self.run = pk.plan(*launch)

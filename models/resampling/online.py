@@ -239,9 +239,9 @@ class Online:
         with replacing(path, "path") as beside, open(beside, "wb") as file:
             np.savez(
                 file,
-                settings=np.array(json.dumps(self._settings())),
-                release=np.array(pk.__version__),
-                t=np.array(self.t),
+                settings=json.dumps(self._settings()),
+                release=pk.__version__,
+                t=self.t,
                 before=self._before,
                 params=self._params,
                 died=self._died,

@@ -42,7 +42,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
@@ -55,7 +54,7 @@ from .nan_source import named
 from .inference import Estimates
 from .posterior import Posterior
 from .row_kernels import MOST
-from .sampling import Chained, Nans, Sampling, draw, filters_of, of_model, without_chains
+from .sampling import Chained, Filtering, Nans, Sampling, draw, filters_of, of_model, without_chains
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import Points, Walk, metropolis, random_of
@@ -487,10 +486,6 @@ def sample_smc2(
     n_draws: Whole = 1000,
     length: Whole = 10,
     renew_below: Real = 0.5,
-    guided: bool = False,
-    threshold: Real = 0.5,
-    dtype: npt.DTypeLike = np.float64,
-    look_ahead: ModelFunction | None = None,
     **options: Any,
 ) -> Posterior:
     """Draw from p(parameters | observations) by SMC^2, which estimates the evidence p(observations) too.
@@ -510,13 +505,9 @@ def sample_smc2(
     renew_below : float, 0 to 1
         Parameters are renewed if the effective sample size of their weights is below this share of n_draws,
         and after the last observation.
-    guided : bool
-    threshold : as in `ParticleFilter`
-    dtype : float64 or float32
-    look_ahead : as in `ParticleFilter`
     **options
         priors, and these options of `Sampling`: fixed, inputs, seed, checkpoint, progress, on_nan, space,
-        client.
+        client; and guided, threshold, dtype and look_ahead, as in `StateSpaceModel.filter`.
 
     Returns
     -------
@@ -543,10 +534,10 @@ def sample_smc2(
     models. JRSS B 75 (2013).
     Dau, Chopin: Waste-free sequential Monte Carlo. JRSS B 84 (2022).
     """
-    sampling = Sampling(n_chains=n_chains, n_draws=n_draws, n_warmup=0, **without_chains(options))
+    sampling = Filtering(n_chains=n_chains, n_draws=n_draws, n_warmup=0, **without_chains(options))
     n_draws, length = check_lengths(n_draws, length)
     renew_below = check_share(renew_below, "renew_below")
-    filters, own = filters_of(model, sampling, guided, threshold, dtype, look_ahead)
+    filters, own = filters_of(model, sampling)
     n = filters.count(n_particles)
     if not filters.takes_rows(n):
         raise InputError(f"n_particles is {n}; SMC^2 has at most {MOST} for each of its filters")

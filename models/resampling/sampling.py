@@ -88,9 +88,31 @@ class Sampling(Shown):
     client: ClientLike = None
 
 
-def filters_of(model, sampling, guided, threshold, dtype, look_ahead, **options):
+@dataclass(frozen=True, kw_only=True)
+class Filtering(Sampling):
+    """Options that samplers with a filter for each parameter accept, by name: those of `Sampling`, and of the
+    filters.
+
+    Parameters
+    ----------
+    guided : bool, default False
+        Draw states with the model's guide.
+    threshold : float, 0 to 1, default 0.5
+        Resample below this share of the largest effective sample size; with 1 at every step.
+    dtype : float64 or float32
+    look_ahead : as in `ParticleFilter`
+    """
+
+    guided: bool = False
+    threshold: float = 0.5
+    dtype: Any = np.float64
+    look_ahead: Any = None
+
+
+def filters_of(model, sampling, **options):
     """Make the filters of a sampler; return them, and their settings."""
-    own = {"guided": guided, "threshold": threshold, "dtype": str(np.dtype(dtype)), "look_ahead": look_ahead}
+    own = {name: getattr(sampling, name) for name in ("guided", "threshold", "dtype", "look_ahead")}
+    own["dtype"] = str(np.dtype(own["dtype"]))
     return model.filter(**own, space=sampling.space, **options), own
 
 

@@ -12,7 +12,7 @@ import portable as pk
 from .chains import find, scan_range
 from .filter_kernels import gathered, known, user_draw
 from .ancestor_kernels import key
-from .weight_kernels import WEIGHTS, scale
+from .weight_kernels import WEIGHTS, extremes_of, scale
 
 
 @pk.function
@@ -72,10 +72,7 @@ def accumulate_weights(team, bits, log_w, unit, w, cumulative):
     n_rows, n = log_w.shape[1:]
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
-    largest = -math.inf
-    for k in team.thread_range(n):
-        largest = pk.maximum(largest, pk.float64(log_w[t, r, k]))
-    largest = team.reduce(largest, pk.Max)
+    largest = pk.float64(extremes_of(team, r, 0, n, log_w[t])[0])
     for k in team.thread_range(n):
         w[t, r, k] = pk.exp(pk.float64(log_w[t, r, k]) - largest) if largest > -math.inf else 1.0
     team.barrier()
@@ -137,10 +134,7 @@ def lagged_moments(team, lag, extremes, ancestors, x, log_w, means, variances):
     t = team.league_rank // n_rows
     r = team.league_rank % n_rows
     later = min(t + lag, x.shape[0] - 1)
-    largest = -math.inf
-    for k in team.thread_range(x.shape[3]):
-        largest = max(largest, pk.float64(log_w[later, r, k]))
-    largest = team.reduce(largest, pk.Max)
+    largest = pk.float64(extremes_of(team, r, 0, x.shape[3], log_w[later])[0])
     weight = 0.0
     for k in team.thread_range(x.shape[3]):
         weight += pk.exp(pk.float64(log_w[later, r, k]) - largest)

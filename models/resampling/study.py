@@ -140,7 +140,7 @@ def study(
     """
     settings = {"n_runs": design.n_runs, "n_sets": design.n_sets, "most": design.most, "dtype": design.dtype}
     with Store(checkpoint, "resampling.study", settings) as store:
-        known = [*known, *_stored_cells(store)]
+        known = [*known, *(json.loads(str(part["cell"])) for part in store.parts("cell-"))]
         done = {_place(cell): cell for cell in known}
         errors = {
             _cell_settings(cell): {name: cell[name] for name in ERRORS if name in cell} for cell in known
@@ -168,11 +168,6 @@ def study(
                                 store.put(_name("cell", cell), cell=np.array(json.dumps(found)))
                         if done[_place(cell)]:
                             yield done[_place(cell)]
-
-
-def _stored_cells(store):
-    """Load the cells of a checkpoint."""
-    return [json.loads(str(part["cell"])) for part in store.parts("cell-")]
 
 
 def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:

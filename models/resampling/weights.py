@@ -12,7 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, NumberOrArray, Real, launch, reached
+from ..shared import ArrayLike, NumberOrArray, Real, check_share, launch, reached
 from . import kernels, ancestor_kernels, strata, weight_kernels
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
@@ -250,9 +250,7 @@ class Tables:
     @functools.cached_property
     def residues(self):
         """Workspace for sums of whole copies and of remainders."""
-        return self.room("copies", self.sums.shape, np.uint64), self.room(
-            "residues", self.sums.shape, np.uint64
-        )
+        return [self.room(name, self.sums.shape, np.uint64) for name in ("copies", "residues")]
 
     @functools.cached_property
     def meetings(self):
@@ -399,10 +397,7 @@ def metropolis_steps(
     ----------
     Murray, Lee and Jacob (2016), cited in `portable.models.resampling`.
     """
-    if isinstance(error_bound, bool) or not isinstance(error_bound, float) or not 0.0 < error_bound < 1.0:
-        raise InputError(
-            f"error_bound is {error_bound!r}; expected a float between 0 and 1, neither included"
-        )
+    check_share(error_bound, "error_bound")
     with on(space):
         w, _, totals, _ = _moments(weights, log_weights)
     beta = min(totals.min() / w.n, 1.0)

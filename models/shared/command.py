@@ -177,10 +177,10 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
         to.add_argument(prefix + flag, **how)
 
 
-def arguments_of(options: argparse.Namespace, function: Callable) -> dict:
-    """Return the keyword arguments of a function from the command line, including its space and its
+def arguments_of(options: argparse.Namespace, *functions: Callable) -> dict:
+    """Return the keyword arguments of functions from the command line, including their space and their
     client."""
-    wanted = inspect.signature(function).parameters.values()
+    wanted = [p for one in functions for p in inspect.signature(one).parameters.values()]
     return {
         p.name: getattr(options, p.name) for p in wanted if p.kind is p.KEYWORD_ONLY and p.name in options
     }

@@ -16,7 +16,7 @@ from portable.models import edm, hawkes, mixture, resampling, tmap
 from portable.models.shared import store
 from portable.models.hawkes import priors as hawkes_priors
 from portable.models.resampling import iterated, priors, study
-from portable.models.resampling.sampling import Sampling
+from portable.models.resampling.sampling import Filtering, Sampling
 from portable.models.shared.store import Store
 from portable.errors import InputError
 
@@ -340,7 +340,7 @@ JOBS = {
         of_model(resampling.sample_pmmh),
         SAMPLING | FILTERS | dict(n_blocks=1),
         OTHER_SAMPLING | OTHER_FILTERS | dict(n_blocks=2),
-        (resampling.sample_pmmh, Sampling),
+        (resampling.sample_pmmh, Filtering),
         {"n_draws", "on_nan"},  # the last decides only whether the run continues
     ),
     "gibbs": (
@@ -354,7 +354,7 @@ JOBS = {
         of_model(resampling.sample_smc2),
         POPULATIONS | FILTERS | dict(renew_below=0.5),
         OTHER_POPULATIONS | OTHER_FILTERS | dict(renew_below=0.6),
-        (resampling.sample_smc2, Sampling),
+        (resampling.sample_smc2, Filtering),
         {"on_nan", "n_warmup", "start"},
     ),
     "smc": (
@@ -369,7 +369,7 @@ JOBS = {
         of_model(resampling.maximise),
         SEARCHES | FILTERS,
         OTHER_SEARCHES | OTHER_FILTERS,
-        (resampling.maximise, iterated._searched, Sampling),
+        (resampling.maximise, iterated.search, Filtering),
         # Searches continue; they are inspected after their end; some belong to profile, or to draws in
         # Sampling.
         {"n_iterations", "n_repeats", "columns", "n", "n_draws", "n_warmup", "on_nan"},

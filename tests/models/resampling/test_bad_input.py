@@ -71,7 +71,7 @@ OWN = [
         resampling.metropolis,
         {"error_bound": 1.0},
         InputError,
-        "error_bound is 1.0; expected a float between 0 and 1",
+        "error_bound is 1.0; expected a share between 0 and 1",
     ),
     (resampling.megopolis, {"n_steps": 0}, InputError, "n_steps is 0; expected 1 to"),
     (
@@ -159,7 +159,7 @@ def test_max_weight_of_log_weights():
 
 @pytest.mark.parametrize("error", [0.0, 1.0, 2, float("nan"), "x"])
 def test_error_of_metropolis_steps(error):
-    with pytest.raises(InputError, match="a float between 0 and 1"):
+    with pytest.raises(InputError, match="error_bound"):
         resampling.metropolis_steps(W, error_bound=error)
 
 
