@@ -100,8 +100,8 @@ def of_call(fn, name):
         return "; numbered random numbers are in pk.random, as in pk.random.normal(seed, stream, draw)"
     if module not in ("numpy", "math", "scipy") and not hasattr(fn, "nin"):  # which ufuncs have
         return "; call it before the launch, and pass the result"
-    hint = of_name(last, {row.name.rpartition(".")[2] for row in words.ROWS if row.line})
-    return f"{hint}; write it in a @pk.function of the words in docs/kernels.md"
+    there = ", ".join(row.name for row in words.ROWS if row.line)
+    return f"{of_name(last)}; write it in a @pk.function of {there}"
 
 
 def of_source(file):

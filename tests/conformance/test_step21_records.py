@@ -91,7 +91,7 @@ def test_records_are_made_and_changed_in_kernels(space):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("Line(1.0)", "'Line' takes 2 argument\\(s\\), but 1 were given"),
+        ("Line(1.0)", "'Line' takes 2 argument\\(s\\) \\(slope, start\\), but 1"),
         ("Line(1.0, 2.0, 3.0)", "'Line' takes 2 argument"),
         ("Line(1.0, begin=2.0)", "'Line' has no parameter 'begin'"),
         ("Line(1.0, 2.0)._replace(begin=1.0)", "_replace takes fields of slope, start"),
