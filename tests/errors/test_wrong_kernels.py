@@ -218,7 +218,7 @@ x.append(1)
 v = np.zeros(3); x[i] = v[0]
     pk.local.shape, dtype. an array
 x[i] = np.sinc(x[i])
-    a @pk.function of .*sin, 
+    a @pk.function of .*sin,
 x[i] = f'{i}'
     a string
 raise ValueError(1)
