@@ -104,8 +104,8 @@ MENDS = [
         7,
         "division by zero in the checked space",
         "portable/watch/checked/code.py",
-        '"//": "{0:=} // {1:=} if {1:=} else 0"',
-        '"//": "{0:=} // {1:=} if {1:=} else 1"',
+        "//: {0:=} // {1:=} if {1:=} else 0",
+        "//: {0:=} // {1:=} if {1:=} else 1",
     ),
     (
         8,

@@ -161,11 +161,11 @@ class TeamTarget(CudaTarget):
     crowded, shortest = True, 40
 
 
-class CrowdedTarget(TeamTarget):
+class CrowdedTarget(CudaTarget):
     """CUDA's part of lowering for kernels that request several teams per multiprocessor: no loop is
     unrolled on purpose."""
 
-    shortest = _SHORT_LOOP
+    crowded, shortest = True, _SHORT_LOOP
 
 
 class BoxTarget(CudaTarget):
