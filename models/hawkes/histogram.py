@@ -183,10 +183,8 @@ def fit_histogram(
     (True, True)
     """
     times = check_times(times)
-    edges = _check_increasing(edges, "edges")
+    edges = _check_edges(edges)
     check_enough(len(times))
-    if len(edges) < 2 or edges[0] < 0.0:
-        raise InputError(f"edges is {edges.tolist()}; expected two or more, at least 0")
     end = check_horizon(horizon_h, times)
     objective, rate = _objective(times, end, edges, space)
     history = objective.run_em(check_count(n_steps, "n_steps"))
@@ -224,10 +222,13 @@ def _climbed(objective, rate):
     return rate * z[0], z[1:], z[1:].sum(), standard_errors, value, gap, gap <= _CLOSE
 
 
-def _check_increasing(edges, name):
-    edges = check_numbers(edges, name, 1)
+def _check_edges(edges):
+    """Return edges as an array, if they increase from 0 or more."""
+    edges = check_numbers(edges, "edges", 1)
     wrong = np.flatnonzero(np.diff(edges) <= 0.0)
     if wrong.size:
         n = wrong[0] + 1
-        raise InputError(f"{name}[{n}] is {edges[n]} after {edges[n - 1]}; expected increasing edges")
+        raise InputError(f"edges[{n}] is {edges[n]} after {edges[n - 1]}; expected increasing edges")
+    if len(edges) < 2 or edges[0] < 0.0:
+        raise InputError(f"edges is {edges.tolist()}; expected two or more, at least 0")
     return edges
