@@ -215,7 +215,8 @@ def experiment(
     InputError
         `largest` or `runs` is out of range.
     """
-    check_count(largest, "--largest", 4, 30), check_count(runs, "--runs")
+    check_count(largest, "--largest", 4, 30)
+    check_count(runs, "--runs")
     usual = [s for s in ("threads", "cuda") if pk.unavailable_because(s) is None]
     spaces = space.split(",") if space else usual
     sizes = [1 << p for p in range(4, (8 if quick else largest) + 1, 2)]
