@@ -82,7 +82,7 @@ class CudaTarget:
     read neighbours."""
 
     step, straight, crowded = RANGE_THREADS, True, False
-    shortest = 21  # instructions of a loop that is left to their rules: at 22 to 25, four are faster
+    shortest = 21  # instructions of a loop that is left to LLVM and the driver: at 22 to 25, four are faster
     poll_flag, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
 
