@@ -101,7 +101,7 @@ def of_call(fn, name):
     if module not in ("numpy", "math", "scipy") and not hasattr(fn, "nin"):  # which ufuncs have
         return "; call it before the launch, and pass the result"
     there = ", ".join(row.name for row in words.ROWS if row.line)
-    return f"{of_name(last)}; write it in a @pk.function of {there}"
+    return f"; write it in a @pk.function of {there}"
 
 
 def of_source(file):
