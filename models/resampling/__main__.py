@@ -15,7 +15,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, printable
 
-from ..shared import add_cluster, check_count, command, numbers, priors, read_csv
+from ..shared import add_cluster, check_choice, check_count, command, numbers, priors, read_csv
 from . import calibration, iterated
 from .calibration import METHODS, likelihoods, smoothers
 from .figures import draw
@@ -108,7 +108,10 @@ def maximise(
         for text in params:
             name, form = text.split("=")
             prior, _, given = form.rpartition(":")
-            make, kept = (getattr(priors, prior), known) if prior else (float, fixed)
+            make, kept = float, fixed
+            if prior:
+                check_choice(prior, f"the prior of {name}", tuple(priors.FORMS))
+                make, kept = getattr(priors, prior), known
             kept[name] = make(*map(float, given.split(",")))
         chosen.need("maximise", "log_weight")
     except (AttributeError, TypeError, ValueError) as error:
