@@ -1,10 +1,15 @@
 """Launch on any space from NumPy arrays and back, so that a test is one function of the space."""
 
+import contextlib
 import dataclasses
+from unittest import mock
 
 import numpy as np
 
 import portable as pk
+from portable.core import cache
+from portable.core.language.kernel import _Kept
+from portable.core.machines.cpu import engine
 from portable.core.places.space import HOST, resolve
 from portable.library.texts.words import Small
 
@@ -65,3 +70,25 @@ def builds(kernel):
     """Return (policy kind, argument types, reducers) of all builds of a kernel on the CPU; counting builds
     have a name in addition."""
     return [key[1:] for key in kernel.compiled if key[0] == "cpu" and len(key) == 4]
+
+
+@contextlib.contextmanager
+def hardly_optimised():
+    """Compile for the CPU at LLVM's level 0 what is in no cache, for tests that only want builds to exist.
+    Code on disk has keys of its own, and what kernels keep of it is forgotten in the end."""
+    kept, load, keep = [], engine.load, _Kept.__setitem__
+
+    def quick(text, name, key=None, level=3, hear=None):
+        key = key or engine.key_of(text, level)
+        if level and cache.get(key, False) is None:
+            key, level = f"{key}quick", 0
+        return load(text, name, key, level, hear)
+
+    def recorded(own, key, value):
+        kept.append((own, key))
+        keep(own, key, value)
+
+    with mock.patch.object(engine, "load", quick), mock.patch.object(_Kept, "__setitem__", recorded):
+        yield
+    for own, key in kept:
+        own.pop(key, None)

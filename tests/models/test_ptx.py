@@ -1,7 +1,7 @@
 """Lower every kernel of every model to PTX without a GPU, for the argument types that the model uses."""
 
 import collections
-import inspect
+import importlib
 import itertools
 import math
 import os
@@ -13,60 +13,17 @@ from numpy.random import default_rng
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
-from portable.models.shared import shared_kernels
-from portable.models.edm import kernels as edm_search
-from portable.models.edm import list_kernels as edm_lists
-from portable.models.edm import local_kernels as edm_local
-from portable.models.edm import mapping as edm_mapping
-from portable.models.edm import point_kernels as edm_points
-from portable.models.edm import search as edm_teams
-from portable.models.edm import surrogate_kernels as edm_surrogates
-from portable.models.edm import tree as edm_tree
-from portable.models.hawkes import backgrounds as hawkes_backgrounds
-from portable.models.hawkes import cell_kernels as hawkes_cells
-from portable.models.hawkes import chain_kernels as hawkes_chains
-from portable.models.hawkes import excitation as hawkes_excitation
-from portable.models.hawkes import histogram as hawkes_histogram
-from portable.models.hawkes import kernels as hawkes_plain
-from portable.models.hawkes import mutual_kernels as hawkes_mutual
-from portable.models.hawkes import significance as hawkes_significance
-from portable.models.hawkes import summary_kernels as hawkes_summaries
-from portable.models.mixture import gibbs_kernels as mixture_gibbs
-from portable.models.hawkes import temporal as hawkes_temporal
-from portable.models.mixture import kernels as mixture_kernels
-from portable.models.mixture import moment_kernels as mixture_moments
-from portable.models.mixture import search_kernels as mixture_search
-from portable.models.mixture import step_kernels as mixture_steps
-from portable.models.mixture import tail_kernels as mixture_tails
-from portable.models.resampling import (
-    chains,
-    filter_kernels,
-    pairing,
-    row_kernels,
-    schemes,
-    simulation_kernels,
-    smoothing_kernels,
-    small_kernels,
-    ancestor_kernels,
-    strata,
-    summary_kernels,
-    weight_kernels,
-)
-from portable.models.resampling import kernels as resampling_kernels
-from portable.models.tmap import kernels as tmap_kernels
-from portable.models.tmap import gap_kernels as tmap_gap_kernels
-from portable.models.tmap import gaps as tmap_gaps
-from portable.models.tmap import rounding as tmap_rounding
-from portable.models.tmap import packed as tmap_packed
-from portable.models.tmap import run_kernels as tmap_run_kernels
+from portable.models.edm import mapping, search, tree
+from portable.models.resampling import schemes
+from portable.models.tmap import gaps, packed
 from portable.library import algorithms
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.language.kernel import Kernel
 
-from .hawkes import algorithm_2 as hawkes_printed
+from .hawkes import algorithm_2
 from .resampling import prefix_sums
 
-from ..launching import builds
+from ..launching import builds, hardly_optimised
 
 
 VALUES = {
@@ -105,8 +62,8 @@ def run_hawkes(some):
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
-    for kernel in (hawkes_printed.packed, hawkes_printed.scalar):
-        hawkes_printed.log_rates(kernel, events[0][:, :2], events[1], params, "serial")()
+    for kernel in (algorithm_2.packed, algorithm_2.scalar):
+        algorithm_2.log_rates(kernel, events[0][:, :2], events[1], params, "serial")()
     marks = np.arange(9.0)
     params = COMPOSED(**{name: VALUES[name] for name in COMPOSED.names()})
     for method, precision in some((("all_pairs", "mixed"), ("windowed", "float64"), ("cells", "float64"))):
@@ -139,21 +96,6 @@ def run_hawkes(some):
     likelihood.gradient(hawkes.compose(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
-HAWKES = [
-    hawkes_plain,
-    hawkes_excitation,
-    hawkes_histogram,
-    hawkes_cells,
-    hawkes_chains,
-    hawkes_summaries,
-    hawkes_backgrounds,
-    hawkes_mutual,
-    hawkes_significance,
-    hawkes_temporal,
-    hawkes_printed,
-]
-
-
 def run_tmap(some):
     model = tmap.TransientMAP([0.5, 0.5], [1, 2], [1.0, 3.0], [[0.5, 0.2], [0.3, 0.3]])
     runs = model.simulate(50, seed=1, space="serial")
@@ -172,14 +114,14 @@ def run_tmap(some):
     for dtype in some(("float64", "float32")):
         model.log_likelihood(rounded, dtype=dtype, space="serial")
         tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
-    sizes = tmap_packed.SHARD, tmap_packed.FEW
-    tmap_packed.SHARD, tmap_packed.FEW = 64, 0  # several shards, whose sums are added, sorted in the space
+    sizes = packed.SHARD, packed.FEW
+    packed.SHARD, packed.FEW = 64, 0  # several shards, whose sums are added, sorted in the space
     runs.prepared.clear()
     tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
-    tmap_packed.SHARD, tmap_packed.FEW = sizes
+    packed.SHARD, packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
-    with mock.patch.object(tmap_gaps, "_MANY", 32):  # above this number leaves are added in the space
+    with mock.patch.object(gaps, "_MANY", 32):  # above this number leaves are added in the space
         assert tmap.Runs.from_gaps(np.ones(5_000)).mean == 1.0
     censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
@@ -293,15 +235,15 @@ def run_edm(some):
     for dtype in some(("float32", "float64")):
         # as if many more teams ran at a time than there are tiles of points
         with (
-            mock.patch.object(edm_teams, "LEAST_CHUNKS", 1),
-            mock.patch.object(edm_teams, "TEAMS_AT_A_TIME", 99),
+            mock.patch.object(search, "LEAST_CHUNKS", 1),
+            mock.patch.object(search, "TEAMS_AT_A_TIME", 99),
         ):
             edm.simplex(x[:, :1], 3, dtype=dtype, space="serial")
         edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
         edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
         edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
         edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
-        with mock.patch.object(edm_mapping, "form_of", lambda n_teams: (edm_mapping.WIDE, 4)):
+        with mock.patch.object(mapping, "form_of", lambda n_teams: (mapping.WIDE, 4)):
             edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
         edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
         edm.cross_map_test(
@@ -310,7 +252,7 @@ def run_edm(some):
         for method in ("phase", "twin", "block"):
             edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
     slow = mock.Mock(return_value=[math.inf])
-    with mock.patch.object(edm_tree, "FEWEST", 10), mock.patch.object(edm_tree.timeit, "repeat", slow):
+    with mock.patch.object(tree, "FEWEST", 10), mock.patch.object(tree.timeit, "repeat", slow):
         edm.knn(x[:, 0], 2, space="serial")
     edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
     with pytest.warns(RuntimeWarning, match="'random'"):
@@ -349,9 +291,10 @@ def run_algorithms(some):
 
 def kernels_of(modules):
     """Return every kernel of some modules."""
-    for module in modules:
-        for _, kernel in inspect.getmembers(module, lambda member: isinstance(member, Kernel)):
-            yield kernel
+    for name in modules.split():
+        for kernel in vars(importlib.import_module(name, "portable.models")).values():
+            if isinstance(kernel, Kernel):
+                yield kernel
 
 
 def lowered(modules):
@@ -361,31 +304,37 @@ def lowered(modules):
             yield kernel, policy_kind, specs, reducers
 
 
-RESAMPLING = [
-    chains,
-    filter_kernels,
-    pairing,
-    prefix_sums,
-    resampling_kernels,
-    row_kernels,
-    small_kernels,
-    ancestor_kernels,
-    strata,
-    summary_kernels,
-    weight_kernels,
-]
+# by family, what runs it, and its modules of kernels
 MODELS = {
-    "edm": (run_edm, [edm_search, edm_lists, edm_points, edm_local, edm_surrogates]),
-    "hawkes": (run_hawkes, HAWKES),
-    "tmap": (run_tmap, [tmap_kernels, shared_kernels]),
-    "tmap, runs": (run_tmap, [tmap_gap_kernels, tmap_run_kernels, tmap_rounding]),
-    "resampling": (run_resampling, RESAMPLING),
+    "edm": (
+        run_edm,
+        ".edm.kernels .edm.list_kernels .edm.point_kernels .edm.local_kernels .edm.surrogate_kernels",
+    ),
+    "hawkes": (
+        run_hawkes,
+        """.hawkes.kernels .hawkes.excitation .hawkes.histogram .hawkes.cell_kernels .hawkes.chain_kernels
+        .hawkes.summary_kernels .hawkes.backgrounds .hawkes.mutual_kernels .hawkes.significance
+        .hawkes.temporal tests.models.hawkes.algorithm_2""",
+    ),
+    "tmap": (run_tmap, ".tmap.kernels .shared.shared_kernels"),
+    "tmap, runs": (run_tmap, ".tmap.gap_kernels .tmap.run_kernels .tmap.rounding"),
+    "resampling": (
+        run_resampling,
+        """.resampling.chains .resampling.filter_kernels .resampling.pairing
+        tests.models.resampling.prefix_sums .resampling.kernels .resampling.row_kernels
+        .resampling.small_kernels .resampling.ancestor_kernels .resampling.strata
+        .resampling.summary_kernels .resampling.weight_kernels""",
+    ),
     "mixture": (
         run_mixture,
-        [mixture_gibbs, mixture_kernels, mixture_moments, mixture_search, mixture_steps, mixture_tails],
+        """.mixture.gibbs_kernels .mixture.kernels .mixture.moment_kernels .mixture.search_kernels
+        .mixture.step_kernels .mixture.tail_kernels""",
     ),
-    "resampling, inference": (run_inference, [row_kernels, smoothing_kernels, simulation_kernels]),
-    "algorithms": (run_algorithms, [algorithms]),
+    "resampling, inference": (
+        run_inference,
+        ".resampling.row_kernels .resampling.smoothing_kernels .resampling.simulation_kernels",
+    ),
+    "algorithms": (run_algorithms, "..library.algorithms"),
 }
 
 
@@ -395,19 +344,20 @@ def test_every_kernel_of(model, capability, named):
     """Only a few types are tested, unless this file is named."""
     # builds of one kernel, evenly distributed over types and constants
     most, some = (5, list) if named else (1, lambda cases: [*cases][-1:])
-    run, module = MODELS[model]
-    for kernel in kernels_of(module):  # kernels that other tests of this process launched are omitted
+    run, modules = MODELS[model]
+    for kernel in kernels_of(modules):  # kernels that other tests of this process launched are omitted
         kernel.compiled.clear()
-    run(some)
-    seen = collections.Counter(kernel.name for kernel, *_ in lowered(module))
-    counts = collections.Counter()
-    for kernel, policy_kind, specs, reducers in lowered(module):
-        counts[kernel.name] += 1
-        if counts[kernel.name] % -(-seen[kernel.name] // most):
-            continue
-        for debug in {False, model == "algorithms"}:  # which have scratch, tallies and private arrays
-            ptx = lower_to_ptx(
-                kernel, policy_kind, specs, reducers, team_size=32, capability=capability, debug=debug
-            )
-            assert ".visible .entry entry" in ptx, kernel.name
+    with hardly_optimised():
+        run(some)
+        seen = collections.Counter(kernel.name for kernel, *_ in lowered(modules))
+        counts = collections.Counter()
+        for kernel, policy_kind, specs, reducers in lowered(modules):
+            counts[kernel.name] += 1
+            if counts[kernel.name] % -(-seen[kernel.name] // most):
+                continue
+            for debug in {False, model == "algorithms"}:  # which have scratch, tallies and private arrays
+                ptx = lower_to_ptx(
+                    kernel, policy_kind, specs, reducers, team_size=32, capability=capability, debug=debug
+                )
+                assert ".visible .entry entry" in ptx, kernel.name
     assert len(seen) >= 3
