@@ -262,31 +262,29 @@ def run_edm(some):
 DTYPES = ("int32", "uint64"), ("uint32", "float32"), ("int64", "float64")
 
 
+@pk.use("serial")
 def run_algorithms(some):
     """Run the algorithms shared by the models, and the sort of a GPU's teams."""
     by_teams = {"_by_teams": lambda space: True, "_tiling": lambda space: (1, 8, 512)}
     with mock.patch.multiple(algorithms, **by_teams):
         for dtype in itertools.chain(*some(DTYPES)):
             for n in (20, 70_000):  # one digit, and several
-                pk.argsort(np.arange(n).astype(dtype), "serial", descending=n < 50)
+                pk.argsort(np.arange(n).astype(dtype), descending=n < 50)
     for dtype in itertools.chain(*some(DTYPES)):
         x = np.arange(20).astype(dtype)
-        pk.sort_by_key(x, x, "serial")
-        pk.top_k(x.reshape(2, 10), 3, True, "serial"), pk.top_k(x.reshape(2, 10), 3, False, "serial")
-        pk.compact(x > 3, x, "serial"), pk.compact(x > 3, space="serial")
+        pk.sort_by_key(x, x)
+        for largest in (True, False):
+            pk.top_k(x.reshape(2, 10), 3, largest)
+        pk.compact(x > 3, x), pk.compact(x > 3)
         offsets = np.array([0, 3, 20])
         for reducer in (pk.Sum, pk.Max):
-            (
-                pk.segmented_reduce(x, offsets, reducer, "serial"),
-                pk.segmented_scan(x, offsets, reducer, space="serial"),
-            )
-        (
-            pk.segmented_scan(x, offsets, inclusive=False, space="serial"),
-            pk.segmented_sort(x, offsets, True, "serial"),
-        )
-        pk.searchsorted(x, x, "right", "serial"), pk.unique(x, True, "serial")
+            pk.segmented_reduce(x, offsets, reducer)
+            pk.segmented_scan(x, offsets, reducer)
+        pk.segmented_scan(x, offsets, inclusive=False)
+        pk.segmented_sort(x, offsets, True)
+        pk.searchsorted(x, x, "right"), pk.unique(x, True)
         if dtype[0] != "f":
-            pk.bincount(x, space="serial"), pk.bincount(x, np.ones(20), space="serial")
+            pk.bincount(x), pk.bincount(x, np.ones(20))
 
 
 def kernels_of(modules):

@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from portable.core.compiler.writing import optimise
+from portable.core.machines.cpu import engine
+
 TEXT = """
 import sys
 import numpy as np, portable as pk
@@ -33,3 +36,22 @@ for cast in pk.int32, pk.uint32, pk.int64:
 def test_truncated_numbers_compare(lanes):
     done = subprocess.run([sys.executable, "-c", TEXT, str(lanes)], capture_output=True, text=True)
     assert not done.returncode, done.stderr
+
+
+IR = """
+define void @f(ptr %p) {{
+  %x = load <4 x i64>, ptr %p
+  %y = {} <4 x i64> %x, <i64 40, i64 40, i64 40, i64 40>
+  %z = trunc <4 x i64> %y to <4 x i32>
+  store <4 x i32> %z, ptr %p
+  ret void
+}}
+"""
+
+
+@pytest.mark.parametrize("operation, notes", [("lshr", 1), ("mul", 0)])
+def test_only_noted_truncations_are_parsed_again(operation, notes, monkeypatch):
+    texts, parse = [], optimise.verified
+    monkeypatch.setattr(optimise, "verified", lambda text, name: texts.append(text) or parse(text, name))
+    module = engine.optimised(IR.format(operation), "f")
+    assert len(texts) == 1 + notes and " = trunc <4 x i64>" in str(module)

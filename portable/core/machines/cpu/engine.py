@@ -145,7 +145,9 @@ def optimised(text, kernel_name, level=3):
 
     module = optimise(text, machine(level or 0), kernel_name, level, by_function=True)
     if re.search("<[24] x i64>", text):
-        module = verified(re.sub("trunc [nsuw ]+<", "trunc <", str(module)), kernel_name)
+        plain, notes = re.subn("trunc [nsuw ]+<", "trunc <", str(module))
+        if notes:
+            module = verified(plain, kernel_name)
     return module
 
 
