@@ -159,7 +159,7 @@ def fit(
     first = (
         []
         if start is None
-        else [in_order(_check_start(start, orders, runs, memory_mb, local_space(client, space)))]
+        else [_ordered(_check_start(start, orders, runs, memory_mb, local_space(client, space)))[0]]
     )
     settings = {
         "resolution": runs.resolution,
@@ -192,8 +192,7 @@ def fit(
             best, exchanged = _exchanged(em, best, max_iter, tol)
         model, history, converged, visits = best
         visits = em.expectation([model])[0].visits if visits is None else visits
-        order = _order_of(model)
-        model = _ordered(model, order)
+        model, order = _ordered(model)
         said = (*_of_starts(finals, exchanged), *_notes(em, runs, model, visits[order]))
     return model, FitInfo(float(history[-1]), history, len(history) - 1, converged, finals, said)
 
@@ -224,22 +223,11 @@ def _check_start(model, orders, runs, memory_mb, space):
     return model
 
 
-def in_order(model):
-    """Sort the branches of a process by order, then by mean gap."""
-    return _ordered(model, _order_of(model))
-
-
-def _order_of(model):
-    keys = list(zip(model.orders.tolist(), (model.orders / model.rates).tolist()))
-    return sorted(range(len(keys)), key=keys.__getitem__)
-
-
-def _ordered(model, order):
-    if order == sorted(order):
-        return model
-    return TransientMAP(
-        model.alpha[order], model.orders[order], model.rates[order], model.switching[np.ix_(order, order)]
-    )
+def _ordered(model):
+    """Sort the branches of a process by order, then by mean gap; return it, and their places before."""
+    order = np.lexsort((model.orders / model.rates, model.orders))
+    switching = model.switching[np.ix_(order, order)]
+    return TransientMAP(model.alpha[order], model.orders[order], model.rates[order], switching), order
 
 
 def _promising(em, runs, orders, n_starts, max_iter, random):
@@ -308,22 +296,11 @@ def random_starts(runs, orders, n_starts, random):
         used.add(shares)
         places, factors = (strata + random.random(n)) / n, np.exp(random.normal(0.0, 0.5, n))
         drawn.append((places, factors, random.dirichlet(np.ones(n)), random.dirichlet(np.ones(n), n)))
-    gaps = _quantiles(some, np.array([places for places, *_ in drawn]))
+    gaps = np.quantile(np.sort(some), np.array([places for places, *_ in drawn]))
     return [
         TransientMAP(alpha, orders, orders / (np.maximum(gap, least) * factors), going_on * switching)
         for gap, (_, factors, alpha, switching) in zip(gaps, drawn)
     ]
-
-
-def _quantiles(sample, shares):
-    """Compute np.quantile, bitwise: for many shares, one sort takes less time than its partitions."""
-    sample = np.sort(sample)
-    at = shares * (sample.size - 1)
-    before = at.astype(np.int64)
-    share = at - before
-    low, high = sample[before], sample[np.minimum(before + 1, sample.size - 1)]
-    step = high - low
-    return np.where(share < 0.5, low + step * share, high - step * (1.0 - share))
 
 
 def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:

@@ -1,4 +1,4 @@
-"""Kernels that check gaps and run lengths as given, add them up, and sort runs."""
+"""Kernels that check gaps and run lengths as given, and sort runs."""
 
 import math
 
@@ -8,8 +8,6 @@ from ..shared import first_not_below
 from .kernels import PACK
 
 SMALLEST, LARGEST = 1e-150, 1e150  # between these, logarithms and products with similar rates are normal
-LEAF = 128  # largest number of values in a leaf, which eight running sums add up
-BRANCHES = 32  # leaves that one index adds up: a power of two
 NOWHERE = 2**63 - 1  # place of a gap or run that does not exist
 
 
@@ -64,53 +62,6 @@ def place_gap(i, unit, keys, places, values, out):
     """Set a complete gap to its index among the distinct ones, and an open one to its length in units. 32
     bytes."""
     out[i] = pk.float64(places[i]) if keys[i] < math.inf else values[i] / unit
-
-
-@pk.kernel
-def add_leaf(team, depth, values, sums):
-    """Add up a leaf's numbers; one team per leaf. 8 bytes a number.
-
-    Leaves are those of a tree of `depth` levels: a node of more than LEAF numbers is cut near its middle, at
-    a multiple of eight. Each of eight running sums adds up every eighth number. This is NumPy's order of
-    summation, on all spaces.
-    """
-    begin = 0
-    end = values.shape[0]
-    for level in range(depth):
-        middle = begin + ((end - begin) >> 4 << 3) if end - begin > LEAF else end
-        if (team.league_rank >> (depth - 1 - level)) & 1 > 0:
-            begin = middle
-        else:
-            end = middle
-    whole = end - (end - begin) % 8
-    running = team.scratch(8, pk.float64)
-    for k in team.thread_range(8):
-        part = 0.0
-        for first in range(begin, whole, 8):
-            part += values[first + k]
-        running[k] = part
-    team.barrier()
-    if team.single():
-        total = ((running[0] + running[1]) + (running[2] + running[3])) + (
-            (running[4] + running[5]) + (running[6] + running[7])
-        )
-        for i in range(whole, end):
-            total += values[i]
-        sums[team.league_rank] = total
-
-
-@pk.kernel
-def add_branches(node, sums, out):
-    """Add up BRANCHES consecutive leaves, level by level. 8 bytes a leaf."""
-    own = pk.local(BRANCHES, pk.float64)
-    for k in range(pk.static(BRANCHES)):
-        own[k] = sums[node * BRANCHES + k]
-    width = BRANCHES
-    while width > 1:
-        width = width // 2
-        for k in range(width):
-            own[k] = own[2 * k] + own[2 * k + 1]
-    out[node] = own[0]
 
 
 @pk.kernel

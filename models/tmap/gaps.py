@@ -15,8 +15,6 @@ from ..shared import as_numbers, launch, reached
 from ..shared.arrays import Copying
 from . import gap_kernels
 
-_MANY = 1024  # largest number of leaves that are copied to the host; more are first added up in their space
-
 
 def is_given(array):
     """Return True if an array has its own description of its memory: a View, or an array of a device."""
@@ -156,25 +154,6 @@ def _ends(complete, space):
     """Return as arguments of kernels: True if any gap is open, and for each True if its end was observed."""
     censoring = not complete.all()
     return pk.static(censoring), reached(complete if censoring else complete[:1], space)
-
-
-def total(values):
-    """Add up a view of float64, bitwise as NumPy does, on every space."""
-    depth, longest = 0, values.size
-    while longest > gap_kernels.LEAF:
-        longest -= longest >> 4 << 3
-        depth += 1
-    leaves = pk.empty((1 << depth,), np.float64, values.space)
-    teams = pk.TeamPolicy(leaves.size, 8, space=values.space)
-    launch(teams, gap_kernels.add_leaf, depth, values, leaves)
-    if leaves.size > _MANY:
-        nodes = pk.empty((leaves.size // gap_kernels.BRANCHES,), np.float64, values.space)
-        launch(each_of(nodes), gap_kernels.add_branches, leaves, nodes)
-        leaves = nodes
-    sums = leaves.to_numpy()
-    while sums.size > 1:
-        sums = sums[::2] + sums[1::2]
-    return float(sums[0])
 
 
 def values_at(values, places):

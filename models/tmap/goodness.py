@@ -10,7 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Shown
+from ..shared import Shown, need
 from .model import TransientMAP, check_model
 from .runs import Runs
 
@@ -61,7 +61,7 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
     Raises
     ------
     InputError
-        The process cannot generate one of the gaps.
+        The process cannot generate one of the gaps, or SciPy is not installed.
     """
     whole = check_model(model).rescaled(runs, space=space)
     ends = np.cumsum(runs.lengths) - 1
@@ -70,7 +70,10 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
     if np.isnan(uniforms).any():
         at = int(np.flatnonzero(complete)[np.isnan(uniforms).argmax()])
         raise InputError(f"values[{at}] is {runs.values[at]}, a gap of density zero under the process")
-    distance, p_distance = kolmogorov(uniforms)
+    distance = p_distance = np.nan
+    if len(uniforms):
+        kstest = need("scipy.stats", "stats", "the distance from uniform").kstest
+        distance, p_distance = map(float, kstest(uniforms, "uniform"))
     followed = complete.copy()
     followed[ends] = False
     early = np.flatnonzero(followed & np.append(complete[1:], False))
@@ -84,20 +87,6 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | No
         score = float((runs.lengths.mean() - model.mean_arrivals()) / error)
         p_length = _two_sided(score)
     return Goodness(uniforms, distance, p_distance, correlation, p_correlation, score, p_length)
-
-
-def kolmogorov(uniforms):
-    """Compute the largest distance from the uniform distribution function, and its p-value for many numbers
-    (Stephens, JRSS B 32, 1970)."""
-    n = len(uniforms)
-    if not n:
-        return np.nan, np.nan
-    ordered, steps = np.sort(uniforms), np.arange(n + 1) / n
-    distance = float(max((ordered - steps[:-1]).max(), (steps[1:] - ordered).max()))
-    z = distance * (np.sqrt(n) + 0.12 + 0.11 / np.sqrt(n))
-    k = np.arange(1, 101)
-    p = 2.0 * float((np.where(k % 2, 1.0, -1.0) * np.exp(-2.0 * (k * z) ** 2)).sum()) if z > 0.2 else 1.0
-    return distance, min(max(p, 0.0), 1.0)
 
 
 def _two_sided(score):

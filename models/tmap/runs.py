@@ -13,7 +13,7 @@ from portable.errors import DTypeError, ShapeError
 
 from ..shared import Array, Floats, Ints, as_numbers
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
-from .gaps import look_at, of_runs, read_only, values_at, total, where_given
+from .gaps import look_at, of_runs, read_only, values_at, where_given
 from .packed import KEPT, whole_of
 
 
@@ -257,7 +257,7 @@ class Runs:
     @functools.cached_property
     def mean(self) -> float:
         """Mean of all values, in their unit."""
-        return total(self.views[0]) / self.n_gaps
+        return float(self.views[0].to_numpy().mean())
 
     @functools.cached_property
     def mean_exponent(self) -> int:

@@ -15,7 +15,7 @@ import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
 from portable.models.edm import mapping, search, tree
 from portable.models.resampling import schemes
-from portable.models.tmap import gaps, packed
+from portable.models.tmap import packed
 from portable.library import algorithms
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.core.language.kernel import Kernel
@@ -121,8 +121,6 @@ def run_tmap(some):
     packed.SHARD, packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
-    with mock.patch.object(gaps, "_MANY", 32):  # above this number leaves are added in the space
-        assert tmap.Runs.from_gaps(np.ones(5_000)).mean == 1.0
     censored.subset(slice(1, None)).n_zero
     model.branch_probabilities(rounded, space="serial")
     model.rescaled(rounded, space="serial")

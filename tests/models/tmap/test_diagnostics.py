@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 
 import portable as pk
 from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, select_orders, standard_errors
-from portable.models.tmap.goodness import kolmogorov
 from portable.models.tmap.select import count_partitions, partitions
 
 from . import reference
@@ -46,16 +45,6 @@ def test_gaps_that_cannot_be():
     model = TransientMAP([1.0], [2], [1.0], [[0.5]])
     with pytest.raises(pk.InputError, match=r"values\[0\] is 0.0, a gap of density zero"):
         goodness_of_fit(model, Runs([0.0, 1.0], [2]), space="serial")
-
-
-def test_kolmogorov_against_scipy():
-    scipy_stats = pytest.importorskip("scipy.stats")
-    u = np.random.default_rng(1).random(500) ** 1.1
-    wanted = scipy_stats.kstest(u, "uniform")
-    distance, p = kolmogorov(u)
-    assert distance == pytest.approx(wanted.statistic, rel=1e-12) and p == pytest.approx(
-        wanted.pvalue, rel=0.02
-    )
 
 
 def test_joint_density_and_survival():

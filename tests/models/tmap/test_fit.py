@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import portable as pk
 from portable.models.tmap import fit, Runs, TransientMAP, best_renewal, standard_errors
 from portable.models.tmap.em import EM
-from portable.models.tmap.fit import _exchanged, _in_place_of, _of_starts, _quantiles
+from portable.models.tmap.fit import _exchanged, _in_place_of, _of_starts
 from portable.models.tmap import packed
 from portable.models.tmap.packed import parts_of
 
@@ -266,14 +266,6 @@ def test_sums_do_not_depend_on_the_number_of_threads():
         (sums,) = em.expectation([MODEL])
         found.append((sums.loglik, *sums.first, *sums.last, *sums.time, *sums.moves.ravel()))
     assert found[0] == found[1] == found[2]
-
-
-def test_start_gaps_are_quantiles():
-    """They have the bits of NumPy's."""
-    random = default_rng(5)
-    for n in (1, 2, 9, 1000):
-        sample, shares = random.exponential(size=n), random.random((4, 3))
-        assert_array_equal(_quantiles(sample, shares), np.quantile(sample, shares))
 
 
 def test_visits_come_from_the_last_step(space):
