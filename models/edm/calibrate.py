@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from ..shared import Result
+from ..shared import Result, tracked
 from .inference import cross_map_test
 from .segments import Segments
 from .surrogates import SURROGATES
@@ -209,9 +207,7 @@ def calibrate(
     Calibration
     """
     shares = {}
-    for k, (name, make) in enumerate(
-        track((CLASSES | COUPLED).items(), "calibrating", console=Console(stderr=True), transient=True)
-    ):
+    for k, (name, make) in enumerate(tracked((CLASSES | COUPLED).items(), "calibrating")):
         pairs = []
         for pair in range(n_pairs):
             random = np.random.default_rng([seed, k, pair])

@@ -241,10 +241,6 @@ class Maps:
         with pk.use(space):
             self._mapping = Mapping(*args, **options)
 
-    def prepare(self, sets: Sets) -> Sets:
-        """Return the sets unchanged; they need no preparation."""
-        return sets
-
     def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
         """Yield rho of each set and target, shape (n_sets, n_targets), shard by shard. Shards with the same
         number of times are mapped together."""

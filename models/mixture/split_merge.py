@@ -14,7 +14,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch
+from ..shared import launch, reduce
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
 from .prior import WithPrior, centred, pooled
@@ -51,8 +51,7 @@ class SplitMerge:
         launch(n, gibbs_kernels.choose_members, a, b, self._labels, *sided, space=self._space)
         two = self._launch(first, second)
         halves = self._divide(two, split, number, first, second)
-        policy = pk.RangePolicy(0, n, space=self._space)
-        log_q = pk.parallel_reduce(policy, gibbs_kernels.entry, self._log_q, label="mixture.log_q")
+        log_q = reduce(n, gibbs_kernels.entry, self._log_q, space=self._space)
         after = tuple(part.copy() for part in sums)
         if split:
             b = int(empty[int(chosen * len(empty))])

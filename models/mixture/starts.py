@@ -5,7 +5,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch, new_array, reached
+from ..shared import launch, new_array, reached, reduce
 from . import covariance, search_kernels
 
 STARTS = ("k-means++", "random")
@@ -59,8 +59,8 @@ class Few:
         far = pk.static(int(how == "k-means++"))
         with pk.capture(space) as graph:
             for old, new in ((0, 1), (1, 0)):
-                pk.parallel_reduce(
-                    pk.RangePolicy(0, n, space=space),
+                reduce(
+                    n,
                     search_kernels.draw,
                     far,
                     seed,
@@ -76,7 +76,7 @@ class Few:
                     nearest,
                     reducer=(pk.MinLoc, pk.MinLoc),
                     out=tuple(view[new, j : j + 1] for j in range(2) for view in (found, places)),
-                    label="mixture.draw",
+                    space=space,
                 )
         for _ in range(k // 2 + 1):  # each draw reads the choice of the one before; a graph holds two draws
             graph.replay()

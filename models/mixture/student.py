@@ -38,6 +38,7 @@ from ..shared import (
     local_space,
     need,
     opened,
+    reduce,
 )
 from ..shared.sharding import Held
 from . import covariance, kernels, tail_kernels
@@ -82,9 +83,8 @@ class _Tails:
         k, space = self.table.shape[1], sweeps.space
         n, over = block.n, by_tile(joint)
         tails, total = pk.copy_of(self.table.astype(sweeps.dtype), space), pk.empty((1,), space=space)
-        policy, given = pk.RangePolicy(0, lse.shape[1], space=space), (k, n, self.noise, tails, joint, lse)
-        label = "mixture.normalise_tails"
-        pk.parallel_reduce(policy, tail_kernels.normalise_tails, *given, out=total, label=label)
+        given = k, n, self.noise, tails, joint, lse
+        reduce(lse.shape[1], tail_kernels.normalise_tails, *given, out=total, space=space)
         if self.wanted == "densities":
             return ([lse.to_numpy()[0, :n].copy()],)
         if self.wanted == "sums":

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch, reached
+from ..shared import launch, reached, reduce
 from ..shared.mapped import Mapped, Part, read
 from ..shared.sharding import Held
 from . import kernels, search_kernels
@@ -108,15 +108,7 @@ class Sweeps:
         width = padded(rows.shape[0], self.dtype)
         with pk.use(self.space):
             x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty((1,)), pk.empty((1,))
-        pk.parallel_reduce(
-            pk.RangePolicy(0, width, space=self.space),
-            kernels.lay_out,
-            rows,
-            self._centre,
-            x,
-            out=flaw,
-            label="mixture.lay_out",
-        )
+        reduce(width, kernels.lay_out, rows, self._centre, x, out=flaw, space=self.space)
         if weights is not None:
             weights = reached(weights, self.space)
         joint, lse = self._joint[: width // kernels.PAD], self._lse[:, :width]
@@ -133,12 +125,11 @@ class Sweeps:
             self.load(records)
         for block in blocks:
             self._log_joint(block)
-            policy, weights = pk.RangePolicy(0, block.lse.shape[1], space=self.space), ()
-            kernel = kernels.normalise
+            kernel, weights = kernels.normalise, ()
             if block.weights is not None:
                 kernel, weights = kernels.normalise_weighted, (block.weights,)
-            given = block.n, block.flaw, *weights, block.lse
-            pk.parallel_reduce(policy, kernel, *given, out=block.total, label=f"mixture.{kernel.name}")
+            given = block.lse.shape[1], kernel, block.n, block.flaw, *weights, block.lse
+            reduce(*given, out=block.total, space=self.space)
             yield block
 
     def _log_joint(self, block):

@@ -13,13 +13,11 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 import portable as pk
 from portable.errors import FiniteError, InputError
 
-from ..shared import Shards
+from ..shared import Shards, tracked
 from . import nan_source, row_kernels
 from .filtered import Filtered, collect, joined
 from .filter_run import Run, increments, log_likelihoods
@@ -115,10 +113,6 @@ class Bank:
         with pk.use(space) as self.space:
             self._model, self._n, self._data = moved(model, self.space), n, data
         self._rows, self._run, self._stands = Rows(0, 0), None, None
-
-    def prepare(self, piece):
-        """Return the piece itself."""
-        return piece
 
     def _begun(self, rows, params, keys):
         """Prepare a run of rows of parameters, before its first step."""
@@ -218,7 +212,7 @@ def filtered(model, data, n, asked, *, first=0, progress=False):
     summaries = Summaries(run, *asked[3:7])
     pieces = [(t, t + 1) for t in range(data.n_steps)] if summaries.requested else run.pieces(data.n_steps)
     if progress:  # even a hidden bar would start a thread
-        pieces = track(pieces, "filtering", console=Console(stderr=True), transient=True)
+        pieces = tracked(pieces, "filtering")
     for begin, end in pieces:
         run.steps(begin, end)
         if summaries.requested:

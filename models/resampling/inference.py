@@ -222,10 +222,6 @@ class Paths:
         self._sizes = [pk.static(v) for v in (n_dims, n_params, data.y.shape[1], data.inputs.shape[1])]
         self._shape = len(data.y), n_dims
 
-    def prepare(self, piece):
-        """Return the piece itself."""
-        return piece
-
     def _take(self, rows, params, number, paths):
         """Allocate arrays of some chains, and copy their parameters and paths."""
         (n_steps, n_dims), n, n_rows = self._shape, self._n, rows.end - rows.begin

@@ -272,10 +272,6 @@ class Densities:
         with pk.use(space) as self.space:
             self._function, self._data = function, reached(data)
 
-    def prepare(self, piece):
-        """Return the piece itself."""
-        return piece
-
     @by_rows
     def log_likelihoods(self, own, params):
         """Compute log-likelihoods at rows of parameters, shape (n_rows, n_params)."""

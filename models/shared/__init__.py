@@ -46,12 +46,12 @@ from .files import (
     write,
     write_csv,
 )
-from .launches import launch
+from .launches import launch, reduce
 from .mapped import Streamed, opened
 from .notebook_html import Shown
 from .posteriors import stopped
 from .priors import Prior
-from .progress import bar
+from .progress import bar, tracked
 from .results import Result
 from .sharding import Shards, local_space, nodes
 from .shared_kernels import first_not_below

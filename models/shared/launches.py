@@ -1,14 +1,11 @@
 """Launches labelled by family and kernel."""
 
-from __future__ import annotations
-
 import functools
-from typing import Any
 
 import portable as pk
 
 
-def launch(where: Any, kernel: Any, *args: Any, space: pk.SpaceLike | None = None) -> None:
+def launch(where, kernel, *args, space=None, run=pk.parallel_for, **how):
     """Launch a kernel, with "family.kernel" as the label.
 
     Parameters
@@ -20,13 +17,18 @@ def launch(where: Any, kernel: Any, *args: Any, space: pk.SpaceLike | None = Non
         The kernel's arguments after the index.
     space : str or Space, optional
         The space of a range, by default the default space. A policy includes its space.
+    run : function
+        The pattern, which takes `how`.
     """
     policy = where
     if isinstance(where, tuple):
         policy = pk.MDRangePolicy((0,) * len(where), where, space=space)
     elif isinstance(where, int):
         policy = pk.RangePolicy(0, where, space=space)
-    pk.parallel_for(policy, kernel, *args, label=_label(kernel))
+    return run(policy, kernel, *args, label=_label(kernel), **how)
+
+
+reduce = functools.partial(launch, run=pk.parallel_reduce)  # returns the result
 
 
 @functools.cache

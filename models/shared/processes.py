@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import multiprocessing
 from collections.abc import Callable
 
-import rich.progress
-from rich.console import Console
-
 from .checks import check_count
 from .cluster import connected, each
+from .progress import tracked
 
 
 def map_numbers(
@@ -51,22 +50,14 @@ def map_numbers(
         The first exception that a call raised; calls that have not begun are cancelled.
     """
     jobs = min(check_count(jobs, "jobs", 1, 1024), max(n, 1))
-    shown = {"description": description, "disable": not progress, "total": n, "console": Console(stderr=True)}
+    track = functools.partial(tracked, description=description, total=n, shown=progress)
     if client is not None:
         with connected(client) as client:
-            return list(rich.progress.track(each(client, function, n, space), **shown))
+            return list(track(each(client, function, n, space)))
     if jobs == 1:
-        return [function(k) for k in rich.progress.track(range(n), **shown)]
-    found = [None] * n
+        return list(track(map(function, range(n))))
     with concurrent.futures.ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        numbers = {pool.submit(function, k): k for k in range(n)}
-        try:
-            for done in rich.progress.track(concurrent.futures.as_completed(numbers), **shown):
-                found[numbers[done]] = done.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return found
+        return list(track(pool.map(function, range(n))))
 
 
 def space_of(space: object, jobs: int, client: object = None) -> object:

@@ -37,3 +37,8 @@ def bar(shown: bool, *columns: str) -> rich.progress.Progress:
         console=Console(stderr=True),
         disable=not check_flag(shown, "progress"),
     )
+
+
+def tracked(items, description, total=None, shown=True):
+    """Yield items, with a progress bar on standard error if `shown`."""
+    return rich.progress.track(items, description, total, console=Console(stderr=True), disable=not shown)

@@ -8,7 +8,7 @@ on the data.
 A *place* is where shards are prepared and used: this process's space, each of several spaces of it, or a
 worker of a cluster (`portable.models.shared.cluster`). `make(space)` gives a place its method, an object with
 
-    prepare(piece)                       returns the shard of a piece, in the space of the place
+    prepare(piece)                       returns the shard of a piece, in the space of the place (optional)
     NAME(shards, *args)                  takes prepared shards, returns an iterator of a result for each
     queued                               names of functions that only queue launches, if the space queues them
     repeated                             names of sums with the same launches at each call (optional); these

@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import as_numbers, launch, reached
+from ..shared import as_numbers, launch, reached, reduce
 from ..shared.arrays import Copying
 from . import gap_kernels
 
@@ -76,14 +76,13 @@ def each_of(view):
 def look_at(given, values=None):
     """Check gaps; return the place of the first refused one, the largest, the smallest above zero, the number
     of zeros, and the sum of the others' exponents. They are copied into `values` on the way."""
-    return pk.parallel_reduce(
+    return reduce(
         each_of(given),
         gap_kernels.look_at_gap,
         pk.static(values is not None),
         given,
         given if values is None else values,
         reducer=(pk.Min, pk.Max, pk.Min, pk.Sum, pk.Sum),
-        label="tmap.look_at_gaps",
     )
 
 
@@ -112,14 +111,13 @@ def own_lengths(given, n_gaps):
 def off_multiples(values, resolution, complete):
     """Return the place of the first complete gap that is not a multiple of `resolution`, and the number of
     such gaps."""
-    return pk.parallel_reduce(
+    return reduce(
         each_of(values),
         gap_kernels.look_at_rounded,
         *_ends(complete, values.space),
         resolution,
         values,
         reducer=(pk.Min, pk.Sum),
-        label="tmap.look_at_rounded",
     )
 
 
@@ -169,10 +167,11 @@ def of_runs(values, lengths, begins):
     ends = np.cumsum(lengths)
     out = pk.empty((int(ends[-1]),), np.float64, values.space)
     launch(
-        pk.RangePolicy(0, lengths.size, space=values.space),
+        lengths.size,
         gap_kernels.take_run,
         *(reached(part, values.space) for part in (lengths, begins, ends - lengths)),
         values,
         out,
+        space=values.space,
     )
     return out

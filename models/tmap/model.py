@@ -31,6 +31,7 @@ from ..shared import (
     launch,
     nodes,
     read_json,
+    reduce,
     write,
 )
 from ..shared.sharding import Held, total
@@ -758,14 +759,13 @@ class _Likelihood:
 
     def _of_shard(self, packed, dealt, shared):
         found = pk.empty((), np.float64, packed.space)
-        pk.parallel_reduce(
+        reduce(
             pk.TeamPolicy(dealt.shape[1], kernels.PACK, space=packed.space),
             kernels.log_likelihood,
             *shared,
             dealt,
             *packed.views,
             out=found,
-            label="tmap.log_likelihood",
         )
         return Held(found)
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from portable.errors import InputError
 
-from ..shared import Shown, check_choice, check_count, check_number, check_seed, connected
+from ..shared import Shown, check_choice, check_count, check_number, check_seed, connected, tracked
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
@@ -116,13 +114,8 @@ def select_orders(
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
     plain, found = bool((runs.lengths == 1).all()), []
-    shown = track(
-        partitions(total_order, max_branches),
-        description=f"{n_partitions} partitions",
-        total=n_partitions,
-        disable=not progress,
-        console=Console(stderr=True),
-    )
+    every = partitions(total_order, max_branches)
+    shown = tracked(every, f"{n_partitions} partitions", n_partitions, progress)
     with connected(options.pop("client", None)) as options["client"]:  # one cluster for all fits
         where = {name: options.get(name) for name in ("memory_mb", "space", "client")}
         for orders in shown:
