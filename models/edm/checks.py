@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import as_numbers, check_count, warn
+from ..shared import as_numbers, check_count, refuse, warn
 
 DType: TypeAlias = Literal["float32", "float64"]
 DTYPES = get_args(DType)
@@ -56,13 +56,8 @@ def check_columns(values, name, n_columns=None, dtype=None):
 
 
 def _check_known(columns, name, n_dims, low):
-    infinite = np.isinf(columns)
-    if infinite.any():
-        t, c = np.argwhere(infinite)[0].tolist()
-        raise FiniteError(
-            f"{name}[{t}{f', {c}' if n_dims == 2 else ''}] is {columns[t, c]}; expected "
-            "finite numbers, or NaN where nothing was observed"
-        )
+    given = columns if n_dims == 2 else columns[:, 0]
+    refuse(np.isinf(given), given, name, "finite numbers, or NaN where nothing was observed", FiniteError)
     empty = np.flatnonzero(np.isnan(low))
     if empty.size:
         where = f": column {int(empty[0])}" if n_dims == 2 else ""

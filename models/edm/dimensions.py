@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import NOWHERE, as_numbers, check_choice, check_count
+from ..shared import NOWHERE, as_numbers, check_choice, check_count, refuse
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]
@@ -30,10 +30,7 @@ def check_dims(dims, n_series, libraries):
         )
     if dims.dtype.kind not in "iu":
         raise DTypeError(f"dims must be whole numbers, got dtype {dims.dtype}")
-    if dims.min() < 1:
-        where = np.unravel_index(int(np.argmin(dims)), dims.shape)
-        place = f"[{', '.join(map(str, where))}]" if where else ""
-        raise InputError(f"dims{place} is {dims[where]}; expected at least 1")
+    refuse(dims < 1, dims, "dims", "at least 1")
     return dims.astype(np.int64).reshape((1,) * (2 - dims.ndim) + dims.shape)
 
 

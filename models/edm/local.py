@@ -22,6 +22,7 @@ from ..shared import (
     check_finite,
     check_number,
     launch,
+    refuse,
     warn,
 )
 from . import frames
@@ -307,6 +308,5 @@ def _check_theta(theta):
     theta = check_finite(np.atleast_1d(as_numbers(theta, "theta")), "theta")
     if theta.ndim != 1 or not theta.size:
         raise ShapeError(f"theta has shape {theta.shape}; expected a number or a sequence of numbers")
-    if theta.min() < 0:
-        raise InputError(f"theta holds {theta.min()}; expected numbers of at least 0")
+    refuse(theta < 0, theta, "theta", "numbers of at least 0")
     return theta

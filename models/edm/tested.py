@@ -7,9 +7,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import Array, ArrayLike, Result, as_numbers, check_choice, check_share
+from ..shared import Array, ArrayLike, Result, as_numbers, check_choice, check_share, refuse
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
@@ -337,10 +335,7 @@ def adjust(p_values: ArrayLike, method: Adjustment = "bh") -> Array:
     p = as_numbers(p_values, "p_values").astype(np.float64)
     known = np.flatnonzero(~np.isnan(p.ravel()))
     values = p.ravel()[known]
-    if ((values < 0) | (values > 1)).any():
-        raise InputError(
-            f"p_values holds {values[(values < 0) | (values > 1)][0]}; expected numbers from 0 to 1"
-        )
+    refuse((p < 0) | (p > 1), p, "p_values", "numbers from 0 to 1")
     order = np.argsort(values, kind="stable")
     n = len(values)
     scaled = values[order] * n * _harmonic(n, method) / np.arange(1, n + 1)

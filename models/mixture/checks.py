@@ -1,15 +1,13 @@
 """Checks of users' arguments. All run before anything is computed or copied to a device, except the check for
 finite points: a kernel that reads the points anyway makes it."""
 
-import warnings
-
 import numpy as np
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.arrays import as_view
-from ..shared import Streamed, as_numbers, check_finite, opened
+from ..shared import Streamed, as_numbers, check_finite, opened, refuse, warn
 from ..shared.checks import first_not_finite
 
 # rows that are checked together: they fit in a cache, and memory-mapped points are never in memory as a whole
@@ -94,9 +92,7 @@ def check_sample_weight(weights, n):
     if weights is None:
         return None
     weights = check_array(weights, "sample_weight", (n,))
-    if (weights < 0.0).any():
-        at = int((weights < 0.0).argmax())
-        raise InputError(f"sample_weight[{at}] is {weights[at]}; expected numbers >= 0")
+    refuse(weights < 0.0, weights, "sample_weight", "numbers >= 0")
     if not weights.any():
         raise InputError("sample_weight is zero everywhere: no point counts")
     return weights
@@ -162,15 +158,10 @@ def check_feature_names(X, wanted):
     """Check that columns have the names of the fit; warn if only one of the two has names, as scikit-learn
     does."""
     names = feature_names(X)
-    if names is not None and wanted is None:
-        warnings.warn(
-            "X has feature names, but DirichletMixture was fitted without feature names", stacklevel=3
-        )
-    elif names is None and wanted is not None:
-        warnings.warn(
-            "X does not have valid feature names, but DirichletMixture was fitted with feature names",
-            stacklevel=3,
-        )
+    if (names is None) != (wanted is None):
+        has, was = ("does not have valid", "with") if names is None else ("has", "without")
+        text = f"X {has} feature names, but DirichletMixture was fitted {was} feature names"
+        warn(text, UserWarning)
     elif names is not None and list(names) != list(wanted):
         raise InputError(
             "The feature names should match those that were passed during fit: "

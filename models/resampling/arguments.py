@@ -10,8 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
 
-from ..shared import Array, ArrayLike, as_numbers, check_finite
-from .checks import refuse_first
+from ..shared import Array, ArrayLike, as_numbers, check_finite, refuse
 from .filter_kernels import user_draw
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
@@ -94,9 +93,7 @@ def check_function(function, name):
 
 def not_infinite(values, name):
     values = values.astype(np.float64)
-    if np.isinf(values).any():
-        wanted = "expected finite numbers, or NaN where one is missing"
-        refuse_first(values, name, np.isinf, wanted, FiniteError)
+    refuse(np.isinf(values), values, name, "finite numbers, or NaN where one is missing", FiniteError)
     return values
 
 

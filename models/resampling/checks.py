@@ -5,7 +5,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import as_numbers
+from ..shared import as_numbers, refuse
 
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 
@@ -31,13 +31,6 @@ def check_rows(values, name, kinds="fiu"):
     return values
 
 
-def refuse_first(values, name, wrong, message, error=InputError):
-    """Raise an error that names the first entry for which `wrong` holds."""
-    host = values.to_numpy() if isinstance(values, pk.View) else values
-    index = tuple(np.argwhere(wrong(host))[0].tolist())
-    raise error(f"{name}[{', '.join(map(str, index))}] is {host[index]}; {message}")
-
-
 def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
     """Raise an error for weights that are negative or not finite, log-weights that are NaN or inf, and rows
     without a positive weight.
@@ -53,18 +46,12 @@ def check_extremes(values, name, log, largest, smallest, degenerate_allowed):
     lowest = -np.inf if log else 0.0
     if ((largest > lowest) & (largest < np.inf)).all() and (log or (smallest >= 0.0).all()):
         return
-    if np.isnan(largest).any() or (largest == np.inf).any():
-        if log:
-            refuse_first(
-                values,
-                name,
-                lambda w: np.isnan(w) | (w == np.inf),
-                "expected finite numbers or -inf",
-                FiniteError,
-            )
-        refuse_first(values, name, lambda w: ~np.isfinite(w), "expected finite weights", FiniteError)
-    if not log and (smallest < 0).any():
-        refuse_first(values, name, lambda w: w < 0, "expected weights of at least 0 (or give log_weights=)")
+    w = values.to_numpy() if isinstance(values, pk.View) else values
+    if log:
+        refuse(np.isnan(w) | (w == np.inf), w, name, "finite numbers or -inf", FiniteError)
+    else:
+        refuse(~np.isfinite(w), w, name, "finite weights", FiniteError)
+        refuse(w < 0, w, name, "weights of at least 0 (or give log_weights=)")
     degenerate = np.flatnonzero(largest == lowest)
     if degenerate.size and not degenerate_allowed:
         where = f"{name} are" if len(values.shape) == 1 else f"{name}[{degenerate[0]}] are"

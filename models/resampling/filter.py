@@ -7,7 +7,6 @@ exp(log_weight). The n particles of a filter are a row; each row is a filter wit
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
@@ -32,6 +31,7 @@ from ..shared import (
     check_seed,
     connected,
     local_space,
+    warn,
 )
 from ..shared.sharding import spaces_of
 from . import banks, nan_source, launches, row_kernels
@@ -259,9 +259,7 @@ class ParticleFilter:
                 found = banks.run_shared(banks.Problem(self, data, None, n, client, self.spaces), asked)
         n_bad = int((np.atleast_1d(found.nan_steps) >= 0).sum())
         if n_bad:
-            warnings.warn(
-                nan_source.counted(n_bad, len(data.params), found.nan_from), RuntimeWarning, stacklevel=2
-            )
+            warn(nan_source.counted(n_bad, len(data.params), found.nan_from))
         return found
 
     def log_likelihood(
@@ -303,7 +301,7 @@ class ParticleFilter:
                 said = banks.blamed(self, data, n, keys, int(bad[0]))
                 if on_nan == "raise":
                     raise FiniteError(said)
-                warnings.warn(nan_source.counted(len(bad), len(found), said), RuntimeWarning, stacklevel=2)
+                warn(nan_source.counted(len(bad), len(found), said))
                 found[bad] = -np.inf
         return float(found[0]) if data.single else found
 

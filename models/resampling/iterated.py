@@ -25,7 +25,6 @@ the Royal Society Interface 14 (2017).
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +42,7 @@ from ..shared import (
     check_finite,
     check_number,
     check_share,
+    warn,
 )
 from . import banks
 from .inference import Estimates
@@ -218,7 +218,7 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     if 2 * near < len(logs):
         notes += (f"only {near} of {len(logs)} searches came near the best one: take more n_iterations",)
     for note in notes:
-        warnings.warn(note, RuntimeWarning, stacklevel=2)
+        warn(note)
     params = dict(zip(known.names, known.table(ends[:1])[0].tolist()))
     return Maximum(params=params, log_likelihood=float(logs[0]), ends=ends, logs=logs, notes=notes)
 

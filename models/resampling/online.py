@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +23,7 @@ from ..shared import (
     check_seed,
     read_npz,
     replacing,
+    warn,
 )
 from ..shared.store import list_differences, settings_as_json
 from .arguments import FUNCTIONS, Data, ModelFunction, Params
@@ -176,7 +176,7 @@ class Online:
         said = f"{name} gave NaN or +inf at step {self.t}{number}; expected finite numbers"
         if self.on_nan == "raise":
             raise FiniteError(said)
-        warnings.warn(counted(len(bad), len(self._died), said), RuntimeWarning, stacklevel=3)
+        warn(counted(len(bad), len(self._died), said))
 
     def _checked(self, values, name, n):
         found = as_numbers(values, name).astype(np.float64).reshape(-1) if np.size(values) else np.zeros(0)

@@ -30,6 +30,7 @@ from .checks import (
     check_outputs,
     check_seed,
     check_share,
+    refuse,
 )
 from .cluster import add_cluster, connected
 from .dates import looks_dated

@@ -91,11 +91,18 @@ def first_not_finite(array):
     return tuple(bad[0].tolist()) if bad.size else None
 
 
+def refuse(wrong, values, name, expected, error=InputError):
+    """Raise for the first of some values that is `wrong`, a mask."""
+    if wrong.any():
+        index = np.argwhere(wrong)[0].tolist()
+        raise error(f"{name}{index or ''} is {values[tuple(index)]}; expected {expected}")
+
+
 def check_finite(array, name):
     """Return the array as float64; raise, with the index, if a number is not finite."""
     index = first_not_finite(array)
     if index is not None:
-        raise FiniteError(f"{name}[{', '.join(map(str, index))}] is {array[index]}; expected finite numbers")
+        raise FiniteError(f"{name}{list(index)} is {array[index]}; expected finite numbers")
     return array.astype(np.float64)
 
 

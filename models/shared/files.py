@@ -13,10 +13,7 @@ import os
 import re
 import secrets
 import stat
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -32,23 +29,6 @@ _ROWS = 1 << 16  # rows of a table that are written at a time
 # allowed. Text of numbers grows by factors of 2 to 20, deflate's limit is 1,032. Text takes up to 30 times
 # its bytes while it is read.
 _MOST_GROWTH, _MUCH, _MUCH_TEXT = 100, 1 << 28, 1 << 24
-_BROKEN = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    AttributeError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    SyntaxError,
-    tokenize.TokenError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-    csv.Error,
-)  # errors of readers for bytes of another format
 written: list[Path] = []  # completed files, in order: a command prints those of its run
 MISSING = ("", "NA", "N/A", "#N/A", "NAN", "NULL", "NONE", "<NA>")  # words for a missing number, capitals
 
@@ -65,7 +45,7 @@ def reading(path: PathLike) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except _BROKEN as error:
+    except Exception as error:  # bytes of another format raise anything
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise InputError(f"'{path}' cannot be read: {why}") from error
 
@@ -154,19 +134,19 @@ def read_csv(
             wanted = choose(names)
             _check_once(path, names, wanted)
             place_of = dict(zip(names, range(len(names))))
-            columns = {place_of[name]: [] for name in wanted}
-            _add_cells(path, rows, len(names), columns)
+            columns = {name: (place_of[name], []) for name in wanted}
+            _add_cells(path, rows, len(names), columns.values())
     return {
         name: column if apart == "," else list(map(_with_point, column))
-        for name, column in zip(wanted, columns.values())
+        for name, (_, column) in columns.items()
     }
 
 
 def _add_cells(path, rows, n_cells, columns):
-    """Append the cells of all rows to the columns, {place: list}."""
+    """Append the cells of all rows to the columns, (place, list)."""
     for row in rows:
         if len(row) == n_cells:
-            for place, column in columns.items():
+            for place, column in columns:
                 column.append(row[place])
         elif row:
             raise ShapeError(

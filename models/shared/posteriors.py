@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -167,14 +167,6 @@ class Drawn(Shown):
 
     family: ClassVar[str]
 
-    def to_arviz(self) -> Any:
-        """Return an ArviZ DataTree with the groups posterior and sample_stats."""
-        raise NotImplementedError
-
-    @classmethod
-    def _of(cls, draws: Any, attributes: dict[str, Any], stats: Any) -> Self:
-        raise NotImplementedError
-
     def save(self, path: PathLike) -> None:
         """Write NetCDF that ArviZ reads.
 
@@ -251,17 +243,6 @@ class Posterior(Drawn):
     seed: int
     complete: bool
     notes: tuple[str, ...] = ()
-
-    def _about(self) -> dict[str, Any]:
-        """Return the family's own fields, in a form for JSON."""
-        raise NotImplementedError
-
-    @classmethod
-    def _known(
-        cls, about: dict[str, Any], fixed: dict[str, float]
-    ) -> tuple[tuple[str, ...], Callable[[Array], dict[str, Any]]]:
-        """Return the names of all parameters, and a function from a first draw to the family's own fields."""
-        raise NotImplementedError
 
     def _units(self) -> Mapping[str, str]:
         """Return the units of parameters that have any, by name."""

@@ -5,7 +5,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import as_numbers, check_choice, check_number, check_numbers
+from ..shared import as_numbers, check_choice, check_number, check_numbers, refuse
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
@@ -21,9 +21,7 @@ def given_lengths(lengths, space=None):
     if given.dtype.kind == "f":
         array = given.to_numpy()
         whole = np.isfinite(array) & (array == np.floor(array))
-        if not whole.all():
-            run = int(whole.argmin())
-            raise DTypeError(f"lengths[{run}] is {array[run]}; expected a whole number of gaps")
+        refuse(~whole, array, "lengths", "a whole number of gaps", DTypeError)
         given = pk.asview(array.astype(np.int64))
     return view_in_space(given, space)
 
@@ -92,9 +90,7 @@ def check_resolution(resolution, n_gaps):
     widths = check_numbers(resolution, "resolution", 1)
     if widths.size != n_gaps:
         raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; expected one each")
-    if not widths.min() > 0.0:
-        k = int(np.argmin(widths))
-        raise InputError(f"resolution[{k}] is {widths[k]:g}; expected a width above 0")
+    refuse(widths <= 0.0, widths, "resolution", "a width above 0")
     return widths
 
 

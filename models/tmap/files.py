@@ -10,7 +10,17 @@ import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
-from ..shared import as_numbers, check_file, check_number, looks_dated, need, numbers, read_npz, reading
+from ..shared import (
+    as_numbers,
+    check_file,
+    check_number,
+    looks_dated,
+    need,
+    numbers,
+    read_npz,
+    reading,
+    refuse,
+)
 from ..shared.dates import as_date, as_dates
 from ..shared.files import check_csv
 from .runs import Runs
@@ -185,9 +195,7 @@ def _times(frame, time, end, date_order):
         times = _numbers(column, time).astype(np.float64)
         if end is not None:
             end = check_number(end, "end")
-    if not np.isfinite(times).all():
-        at = int((~np.isfinite(times)).argmax())
-        raise FiniteError(f"{time}[{at}] is {times[at]}; expected finite times")
+    refuse(~np.isfinite(times), times, time, "finite times", FiniteError)
     return times, end
 
 

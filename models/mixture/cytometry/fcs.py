@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 
 import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...shared import PathLike, reading, replacing
+from ...shared import PathLike, reading, replacing, warn
 from .channels import is_mass
 from .parts import number, read_parts
 from .samples import SPILLOVER, Sample, numbered, parse_spillover
@@ -52,7 +51,7 @@ def read_fcs(path, name, data_set=None):
         except InputError as error:
             raise InputError(f"'{path}' cannot be read as FCS: {error}") from error
     if parts.notes:
-        warnings.warn(printable(f"'{path}': {'; '.join(parts.notes)}"), stacklevel=3)
+        warn(printable(f"'{path}': {'; '.join(parts.notes)}"), UserWarning)
     return found
 
 

@@ -3,7 +3,6 @@ sample."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -12,7 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared import check_choice, check_number, need
+from ...shared import check_choice, check_number, need, warn
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -268,10 +267,8 @@ def _places(sample, channels):
     places = colours_of(sample.channels)
     unusual = unusual_of(sample.channels)
     if unusual:
-        warnings.warn(
-            f"{sample.name}: {', '.join(unusual)} are no colours and left out; channels= includes them",
-            stacklevel=4,
-        )
+        said = f"{sample.name}: {', '.join(unusual)} are no colours and left out; channels= includes them"
+        warn(said, UserWarning)
     if not places:
         raise InputError(
             f"{sample.name}: channels are {list(sample.channels)}: none of them is a colour; expected some "

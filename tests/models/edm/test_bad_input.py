@@ -129,7 +129,7 @@ CONVERGENCE = [
 ]
 
 MAPS = [
-    ({"theta": -1.0}, pk.InputError, "theta holds -1.0; expected numbers of at least 0"),
+    ({"theta": -1.0}, pk.InputError, r"theta\[0\] is -1.0; expected numbers of at least 0"),
     ({"theta": [0.0, np.nan]}, pk.FiniteError, "theta.1. is nan"),
     ({"theta": []}, pk.ShapeError, r"theta has shape \(0,\)"),
     ({"theta": "2"}, pk.DTypeError, "theta must hold real numbers"),

@@ -116,7 +116,7 @@ def test_gaps_between_two_limits(space):
         with pytest.raises(pk.InputError, match=words):
             from_frame(table | change, upper="upper")
     for widths, words in (
-        (0.0 * low, r"resolution\[0\] is 0; expected a width above 0"),
+        (0.0 * low, r"resolution\[0\] is 0.0; expected a width above 0"),
         ([1.0], "1 entries for"),
     ):
         with pytest.raises(pk.PortableError, match=words):
