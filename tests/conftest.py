@@ -18,6 +18,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import portable as pk
 from portable.core import locks
 from portable.core.places.space import unavailable_because
 
@@ -56,6 +57,13 @@ def space_fixture(names):
 
 
 space = space_fixture(SPACES)
+
+
+@pytest.fixture(scope="module")
+def serial():
+    """Make the serial space that of launches that name none."""
+    with pk.use("serial"):
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

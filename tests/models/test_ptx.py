@@ -42,39 +42,34 @@ PAPERS = hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 1.0, 0.1)
 COMPOSED = hawkes.compose("omori", distance="power_law", marks=True, growth=True, within_h=1e3)
 
 
+@pk.use("serial")
 def run_hawkes(some):
     rng = default_rng(1)
     params = PAPERS
     for n_dims, precision in some(itertools.product((1, 2, 3), ("float64", "mixed"))):
         events = rng.random((9, n_dims)), np.sort(rng.random(9)) * 100
         for method in ("all_pairs", "windowed"):
-            hawkes.Likelihood(
-                *events, method=method, dtype=precision, error_bound=1e-3, space="serial"
-            ).log_likelihood(params)
+            hawkes.Likelihood(*events, method=method, dtype=precision, error_bound=1e-3).log_likelihood(
+                params
+            )
     for method in ("all_pairs", "windowed", "cells"):
-        likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3, space="serial")
+        likelihood = hawkes.Likelihood(*events, method=method, error_bound=1e-3)
         likelihood.gradient(params), likelihood.log_gradients([params] * 2)
     options = {"n_chains": 2, "n_draws": 1, "n_warmup": 0, "start": [params] * 2}
     posterior = hawkes.sample_posterior(likelihood, **options)
-    free = hawkes.Likelihood(*events, background_self=False, space="serial")
+    free = hawkes.Likelihood(*events, background_self=False)
     hawkes.sample_posterior(free, fixed=(), **options)
     hawkes.posterior_probabilities(likelihood, posterior, n_draws=1)
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, *events)
     hawkes.residuals(likelihood, params)
     for kernel in (algorithm_2.packed, algorithm_2.scalar):
-        algorithm_2.log_rates(kernel, events[0][:, :2], events[1], params, "serial")()
+        algorithm_2.log_rates(kernel, events[0][:, :2], events[1], params)()
     marks = np.arange(9.0)
     params = COMPOSED(**{name: VALUES[name] for name in COMPOSED.names()})
     for method, precision in some((("all_pairs", "mixed"), ("windowed", "float64"), ("cells", "float64"))):
         likelihood = hawkes.Likelihood(
-            events[0][:, :2],
-            events[1],
-            marks=marks,
-            method=method,
-            error_bound=1e-3,
-            dtype=precision,
-            space="serial",
+            events[0][:, :2], events[1], marks=marks, method=method, error_bound=1e-3, dtype=precision
         )
         likelihood.gradient(params), likelihood.log_gradients([params] * 2)
     hawkes.sample_posterior(likelihood, **options | {"start": [params] * 2})
@@ -83,28 +78,29 @@ def run_hawkes(some):
     hawkes.parent_probabilities(likelihood, params)
     hawkes.intensity(likelihood, params, events[0][:, :2], events[1])
     hawkes.residuals(likelihood, params)
-    wide = {"dtype": "mixed", "error_bound": 1e-3, "space": "serial"}
+    wide = {"dtype": "mixed", "error_bound": 1e-3}
     for method in ("all_pairs", "windowed"):
         hawkes.Likelihood(1e4 * events[0], events[1], method=method, **wide).gradient(PAPERS)
-    hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1, space="serial")
-    hawkes.TemporalLikelihood(events[1], space="serial").fit(n_simulations=1)
-    hawkes.fit_histogram(events[1], [0.0, 9.0], space="serial")
-    mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2, space="serial")
+    hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1)
+    hawkes.TemporalLikelihood(events[1]).fit(n_simulations=1)
+    hawkes.fit_histogram(events[1], [0.0, 9.0])
+    mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2)
     hawkes.fit_mutual(mutual, [0.1, 1.0], max_iter=1)
     mutual.gradient(hawkes.Mutual([1.0, 1.0], np.zeros((2, 2, 2)), [1.0, 2.0]), rates=False)
-    likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3, space="serial")
+    likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3)
     likelihood.gradient(hawkes.compose(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
 
 
+@pk.use("serial")
 def run_tmap(some):
     model = tmap.TransientMAP([0.5, 0.5], [1, 2], [1.0, 3.0], [[0.5, 0.2], [0.3, 0.3]])
-    runs = model.simulate(50, seed=1, space="serial")
+    runs = model.simulate(50, seed=1)
     censored = tmap.Runs(runs.values, runs.lengths, np.arange(50) % 2 == 0)
     for dtype in some(("float64", "float32")):
         for data in (runs, censored):
-            model.log_likelihood(data, dtype=dtype, space="serial")
-            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
-    tmap.fit(runs, orders=some(range(1, 9)), max_iter=1, tol=0.0, n_starts=1, space="serial")
+            model.log_likelihood(data, dtype=dtype)
+            tmap.fit(data, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype)
+    tmap.fit(runs, orders=some(range(1, 9)), max_iter=1, tol=0.0, n_starts=1)
     rounded = tmap.Runs(
         np.where(censored.complete, np.rint(runs.values), runs.values),
         runs.lengths,
@@ -112,20 +108,20 @@ def run_tmap(some):
         resolution=1.0,
     )
     for dtype in some(("float64", "float32")):
-        model.log_likelihood(rounded, dtype=dtype, space="serial")
-        tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype, space="serial")
+        model.log_likelihood(rounded, dtype=dtype)
+        tmap.fit(rounded, orders=[1, 2], max_iter=2, tol=0.0, n_starts=1, dtype=dtype)
     sizes = packed.SHARD, packed.FEW
     packed.SHARD, packed.FEW = 64, 0  # several shards, whose sums are added, sorted in the space
     runs.prepared.clear()
-    tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1, space="serial")
+    tmap.fit(runs, orders=[1, 2], max_iter=1, tol=0.0, n_starts=1)
     packed.SHARD, packed.FEW = sizes
     for kind in (np.float32, np.int32):
         tmap.Runs(runs.values.astype(kind), runs.lengths.astype(kind))
     censored.subset(slice(1, None)).n_zero
-    model.branch_probabilities(rounded, space="serial")
-    model.rescaled(rounded, space="serial")
-    model.branch_probabilities(censored, space="serial")
-    model.rescaled(runs, space="serial")
+    model.branch_probabilities(rounded)
+    model.rescaled(rounded)
+    model.branch_probabilities(censored)
+    model.rescaled(runs)
 
 
 @pk.function
@@ -148,31 +144,30 @@ def square(t, state, params):
     return (state[0] * state[0],)
 
 
+@pk.use("serial")
 def run_resampling(some):
     weights = np.arange(1.0, 20.0)
     for short in (schemes.SHORT, 0):  # rows that one launch can process, and rows divided into tiles
         with mock.patch.object(schemes, "SHORT", short):
             for name in "systematic stratified multinomial residual ssp rejection killing".split():
-                ancestors = getattr(resampling, name)(weights, seed=1, n_ancestors=19, space="serial")
+                ancestors = getattr(resampling, name)(weights, seed=1, n_ancestors=19)
     for scheme in ("metropolis", "megopolis"):
-        getattr(resampling, scheme)(weights, seed=1, n_steps=4, space="serial")
-    resampling.partial_rejection(weights, seed=1, max_weight=9.0, space="serial")
-    resampling.systematic(log_weights=np.log(weights), seed=1, space="serial")
-    resampling.systematic(weights, seed=1, output="cumulative", space="serial")
-    resampling.permute(ancestors, space="serial")
-    resampling.effective_sample_size(weights, space="serial")
-    resampling.log_sum_exp(np.log(weights), space="serial")
+        getattr(resampling, scheme)(weights, seed=1, n_steps=4)
+    resampling.partial_rejection(weights, seed=1, max_weight=9.0)
+    resampling.systematic(log_weights=np.log(weights), seed=1)
+    resampling.systematic(weights, seed=1, output="cumulative")
+    resampling.permute(ancestors)
+    resampling.effective_sample_size(weights)
+    resampling.log_sum_exp(np.log(weights))
     for peer in prefix_sums.PEERS.values():
-        peer(weights[None], 1, space="serial")
+        peer(weights[None], 1)
     for in_place in (False, True):
-        model = resampling.ParticleFilter(
-            normal_state, random_step, normal_weight, in_place=in_place, space="serial"
-        )
+        model = resampling.ParticleFilter(normal_state, random_step, normal_weight, in_place=in_place)
         model.run(np.zeros(3), 20, seed=1)
-        resampling.ParticleFilter(
-            normal_state, random_step, normal_weight, method="stratified", space="serial"
-        ).run(np.zeros(3), 20, seed=1)
-    model = resampling.ParticleFilter(normal_state, random_step, normal_weight, space="serial")
+        resampling.ParticleFilter(normal_state, random_step, normal_weight, method="stratified").run(
+            np.zeros(3), 20, seed=1
+        )
+    model = resampling.ParticleFilter(normal_state, random_step, normal_weight)
     model.run(
         np.zeros(3), 20, seed=1, keep=True, variances=True, quantiles=[0.5], moments=square
     ).trajectories(4, seed=1)
@@ -183,15 +178,14 @@ def first_squared(params, data):
     return -0.5 * (data[0, 0] - params[0]) ** 2
 
 
+@pk.use("serial")
 def run_inference(some):
     """Run state-space models: simulation, a sorted and a guided filter, smoothing, PMMH, particle Gibbs,
     SMC^2, a tempered sampler; an epidemic for its counts."""
     model, params = resampling.ready.linear_gaussian, [0.9, 0.5, 0.7]
-    x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1, space="serial")
-    model.replicate(x, np.tile(params, (2, 1)), seed=1, space="serial")
-    kept = model.filter(guided=True, ordered=True, space="serial").run(
-        y[:, 0, 0], 20, params=params, seed=1, keep=True
-    )
+    x, y = model.simulate(np.tile(params, (2, 1)), 4, seed=1)
+    model.replicate(x, np.tile(params, (2, 1)), seed=1)
+    kept = model.filter(guided=True, ordered=True).run(y[:, 0, 0], 20, params=params, seed=1, keep=True)
     resampling.backward_paths(model, kept, 2, seed=1), resampling.lagged_moments(kept, 1)
     resampling.backward_paths(model, kept, 2, bound=0.0)
     chosen = {
@@ -200,34 +194,36 @@ def run_inference(some):
         "n_chains": 2,
         "n_draws": 1,
     }
-    resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen, space="serial")
-    resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen, space="serial")
-    populations = chosen | {"n_draws": 4, "length": 2, "space": "serial"}
+    resampling.sample_pmmh(model, y[:, 0, 0], 8, n_warmup=0, **chosen)
+    resampling.sample_gibbs(model, y[:, 0, 0], 8, n_warmup=0, n_moves=1, **chosen)
+    populations = chosen | {"n_draws": 4, "length": 2}
     resampling.sample_smc2(model, y[:, 0, 0], 8, **populations)
     searched = {name: chosen[name] for name in ("priors", "fixed")} | {"n_chains": 2, "n_iterations": 1}
-    resampling.maximise(model, y[:, 0, 0], 8, n_repeats=1, **searched, space="serial")
+    resampling.maximise(model, y[:, 0, 0], 8, n_repeats=1, **searched)
     resampling.sample_smc(first_squared, data=[1.0, 2.0], **populations)
     epidemic = resampling.ready.sir(20, n_substeps=1)
-    outbreak = epidemic.filter(space="serial")
+    outbreak = epidemic.filter()
     outbreak.run([3.0, 2.0], 8, params=[0.5, 0.3, 0.5, 2.0], seed=1)
 
 
+@pk.use("serial")
 def run_mixture(some):
     for p, dtype in some(((2, np.float64), (3, np.float32), (8, np.float64))):
         x = default_rng(1).normal(size=(40, p)).astype(dtype)
         for kind in ("diag", "full"):
             model = mixture.DirichletMixture(
-                2, covariance=kind, max_iter=9, tol=1e9, moves=p != 3, random_state=1, space="serial"
+                2, covariance=kind, max_iter=9, tol=1e9, moves=p != 3, random_state=1
             ).fit(x)
             model.predict(x), model.predict_proba(x), model.score_samples(x)
     many = default_rng(2).normal(size=(80, 15))  # components and features, for teams only
-    mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1, space="serial").fit(many)
+    mixture.DirichletMixture(70, max_iter=1, tol=-1.0, moves=False, random_state=1).fit(many)
     model.sample_posterior(pk.asview(x), 4, n_warmup=0)
     model.fit(x, sample_weight=np.arange(40) + 1.0)
     mixture.cytometry.merge(model, x, n_populations=1)
-    mixture.TMixture(2, noise=True, n_init=1, max_iter=1, tol=-1.0, space="serial").fit(x).predict(x)
+    mixture.TMixture(2, noise=True, n_init=1, max_iter=1, tol=-1.0).fit(x).predict(x)
 
 
+@pk.use("serial")
 def run_edm(some):
     x = default_rng(1).random((60, 3))
     for dtype in some(("float32", "float64")):
@@ -236,25 +232,23 @@ def run_edm(some):
             mock.patch.object(search, "LEAST_CHUNKS", 1),
             mock.patch.object(search, "TEAMS_AT_A_TIME", 99),
         ):
-            edm.simplex(x[:, :1], 3, dtype=dtype, space="serial")
-        edm.simplex(x[:, 0], 2, dtype=dtype, space="serial")
-        edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype, space="serial")  # enough to be sorted
-        edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype, space="serial")
-        edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
+            edm.simplex(x[:, :1], 3, dtype=dtype)
+        edm.simplex(x[:, 0], 2, dtype=dtype)
+        edm.knn(np.tile(x[:, 0], 20), 1, dtype=dtype)  # enough to be sorted
+        edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=2, dtype=dtype)
+        edm.cross_map(x, [1, 2, 3], dtype=dtype)
         with mock.patch.object(mapping, "form_of", lambda n_teams: (mapping.WIDE, 4)):
-            edm.cross_map(x, [1, 2, 3], dtype=dtype, space="serial")
-        edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype, space="serial")
-        edm.cross_map_test(
-            x, 1, n_surrogates=2, surrogate="phase", lib=[(0, 20), (20, len(x))], dtype=dtype, space="serial"
-        )
+            edm.cross_map(x, [1, 2, 3], dtype=dtype)
+        edm.cross_map(np.tile(x, 64), 1, libraries=[0], dtype=dtype)
+        edm.cross_map_test(x, 1, n_surrogates=2, surrogate="phase", lib=[(0, 20), (20, len(x))], dtype=dtype)
         for method in ("phase", "twin", "block"):
-            edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype, space="serial")
+            edm.cross_map_test(x, 2, n_surrogates=2, surrogate=method, dtype=dtype)
     slow = mock.Mock(return_value=[math.inf])
     with mock.patch.object(tree, "FEWEST", 10), mock.patch.object(tree.timeit, "repeat", slow):
-        edm.knn(x[:, 0], 2, space="serial")
-    edm.smap(x[:, 0], 2, theta=1.0, space="serial"), edm.smap(x[:, 0], 6, theta=1.0, space="serial")
+        edm.knn(x[:, 0], 2)
+    edm.smap(x[:, 0], 2, theta=1.0), edm.smap(x[:, 0], 6, theta=1.0)
     with pytest.warns(RuntimeWarning, match="'random'"):
-        edm.surrogates(x, 2, "random", space="serial")
+        edm.surrogates(x, 2, "random")
 
 
 DTYPES = ("int32", "uint64"), ("uint32", "float32"), ("int64", "float64")

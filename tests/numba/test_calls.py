@@ -10,6 +10,8 @@ from numba import njit
 
 import portable as pk
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 N = 203
 X = np.random.default_rng(3).normal(size=N)
 
@@ -135,7 +137,7 @@ def test_float32_stays_float32_in_numba_s_types():
 
 
 def test_plain_arithmetic_becomes_vector_code():
-    listing = pk.listing(pk.RangePolicy(0, N, space="serial"), polynomials, X, np.zeros(N))
+    listing = pk.listing(N, polynomials, X, np.zeros(N))
     assert "mm" in next(line for line in listing.splitlines() if "mul" in line and "pd" in line)
 
 
@@ -154,7 +156,7 @@ def test_teams_and_reductions_call_them():
         return polynomial(x[i])
 
     x, y = X[:200].reshape(4, 50), np.zeros(4)
-    pk.parallel_for(pk.TeamPolicy(4, space="serial"), rows, x, y)
+    pk.parallel_for(pk.TeamPolicy(4), rows, x, y)
     wanted = [[polynomial(v) for v in row] for row in x]
     assert_allclose(y, np.sum(wanted, 1), rtol=1e-13)
     for space in ("serial", "threads", "numba"):
@@ -169,7 +171,7 @@ def test_every_index_draws_a_number_of_its_own():
         y[i] = drawn(0.0)
 
     y = np.zeros(64)
-    pk.parallel_for(pk.RangePolicy(0, 64, space="serial"), draws, y)
+    pk.parallel_for(64, draws, y)
     assert len(set(y)) == 64
 
 
@@ -188,7 +190,7 @@ def whole(x):
 
 def test_a_lane_that_raises_gets_nothing_and_checked_names_it():
     x, y, z = np.array([1.0, -3.0, 2.0]), np.ones(3), np.ones(3, np.int64)
-    pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), raising, x, y, z)
+    pk.parallel_for(3, raising, x, y, z)
     assert np.isnan(y[1]) and z[1] == 0 and y[2] == series(2.0, 5) and z[2] == 2
     with pytest.raises(pk.CheckError, match="index 1: ValueError: too small"):
         pk.parallel_for(pk.RangePolicy(0, 3, space="checked"), raising, x, y, z)
@@ -228,7 +230,7 @@ def test_a_changed_function_is_not_taken_from_the_cache(program):
             y[i] = f(y[i])
 
         y = np.ones(3)
-        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), use, y)
+        pk.parallel_for(3, use, y)
         print(y[0])
     """
     for cached, more in ((False, 1.0), (True, 2.0), (True, 2.0)):
@@ -287,4 +289,4 @@ WRONG = [
 @pytest.mark.parametrize("kernel, message", WRONG)
 def test_what_cannot_be_called_is_refused_with_the_place(kernel, message):
     with pytest.raises(pk.LoweringError, match=rf"test_calls.py:\d+.*{message}"):
-        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), kernel, np.zeros(3))
+        pk.parallel_for(3, kernel, np.zeros(3))

@@ -11,6 +11,8 @@ from portable import roofline
 from portable.roofline import attainable
 from portable.roofline.ceiling import Ceilings
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 LINE = 64
 
 
@@ -92,7 +94,7 @@ def test_small_launches_are_told_closely(hot):
     random = np.random.default_rng(3)
     place, table, y = random.integers(0, hot, 4000), np.ones(8000), np.zeros(4000)
     accesses = list(gathered(place, table, y))
-    found = passed(pk.RangePolicy(0, 4000, space="serial"), gather, place, table, y)
+    found = passed(4000, gather, place, table, y)
     for capacity in (4096, 16384, 65536, 1 << 20):
         assert found[capacity] == pytest.approx(cached(accesses, capacity // LINE), rel=0.01)
 
@@ -100,8 +102,8 @@ def test_small_launches_are_told_closely(hot):
 @pytest.mark.parametrize(
     "n kernel simulated policy".split(),
     [
-        (200, transpose, transposed, pk.MDRangePolicy((0, 0), (200, 200), space="serial")),
-        (44, product, multiplied, pk.MDRangePolicy((0, 0), (44, 44), space="serial")),
+        (200, transpose, transposed, pk.MDRangePolicy((0, 0), (200, 200))),
+        (44, product, multiplied, pk.MDRangePolicy((0, 0), (44, 44))),
     ],
     ids=["transpose", "product"],
 )
@@ -121,9 +123,9 @@ def test_large_launches_are_told_by_a_sample(n, kernel, simulated, policy):
 
 def test_levels_behind_a_cache_that_holds_all_deliver_nothing():
     small, large = np.zeros(1000), np.zeros(1_000_000)
-    counts = roofline.count(pk.RangePolicy(0, 1000, space="serial"), fill, small)
+    counts = roofline.count(1000, fill, small)
     assert counts.passed(1 << 20) == 0.0 and counts.passed(4096) == pytest.approx(8000, rel=0.02)
-    counts = roofline.count(pk.RangePolicy(0, 1_000_000, space="serial"), fill, large)
+    counts = roofline.count(1_000_000, fill, large)
     assert counts.passed(1 << 20) == pytest.approx(8e6, rel=0.02)
 
 
@@ -146,7 +148,7 @@ def test_each_worker_has_its_part_of_the_caches():
 def test_a_kernel_tells_the_bytes_of_each_level():
     n = 512
     a, b = np.ones((n, n)), np.ones((n, n))
-    counts = roofline.count(pk.MDRangePolicy((0, 0), (n, n), space="serial"), transpose, a, b)
+    counts = roofline.count(pk.MDRangePolicy((0, 0), (n, n)), transpose, a, b)
     levels = [("L1", 1 << 14), ("L2", 1 << 17), ("DRAM", None)]
     ceilings = Ceilings("serial", "", {}, None, levels, {})
     kernel = attainable.Kernel("transpose", counts, None, (1.0,), 1.0)

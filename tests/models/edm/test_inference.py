@@ -11,6 +11,8 @@ from portable.models.edm.tested import REASONS
 from .series import driver_and_driven, logistic_maps
 from .test_surrogates import autoregressive
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 
 def pairs(space, surrogate):
     """Return series with ties, except if the last bits of a distance decide which points are twins."""
@@ -40,7 +42,7 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
     maps = {k: v for k, v in keys.items() if k != "surrogate"} | {"dtype": "float64", "space": "serial"}
     assert_allclose(found.rho, edm.cross_map(x, dims, **maps), rtol=0, atol=1e-12)
     standard = (x - x.mean(axis=0)) / x.std(axis=0)
-    made = edm.surrogates(standard, n, keys["surrogate"], seed=3, E=dims, space="serial")
+    made = edm.surrogates(standard, n, keys["surrogate"], seed=3, E=dims)
     for j in range(3):
         both = np.column_stack([x, made[:, j]])
         skill = edm.cross_map(both, dims[j], libraries=[0, 1, 2], **maps)[:, 3:]
@@ -162,17 +164,17 @@ def test_libraries_of_several_columns_are_tested(space):
     found = edm.cross_map_test(
         x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4, space=space, **keys
     )
-    assert_allclose(found.rho, edm.cross_map(x, dims, space="serial", **keys), rtol=0, atol=1e-12)
+    assert_allclose(found.rho, edm.cross_map(x, dims, **keys), rtol=0, atol=1e-12)
     same = "library and target are the same series"
     assert [[REASONS[c] == same for c in row] for row in found.reasons] == [
         [True, True, False, False],
         [False, True, False, True],
     ]
     assert found.libraries == ["0 + 1", "1 + 3"]
-    made = edm.surrogates((x - x.mean(axis=0)) / x.std(axis=0), n, "block", seed=4, space="serial")
+    made = edm.surrogates((x - x.mean(axis=0)) / x.std(axis=0), n, "block", seed=4)
     for j, E in enumerate(dims):
         both = np.column_stack([x, made[:, j]])
-        skill = edm.cross_map(both, E, space="serial", **keys)[:, 4:]
+        skill = edm.cross_map(both, E, **keys)[:, 4:]
         assert_array_equal(found.n_better[:, j], (skill >= found.rho[:, j, None]).sum(axis=1))
 
 
@@ -248,13 +250,13 @@ def test_several_targets_and_columns(space):
     assert_array_equal(both.p_values[0], alone.p_values)
     n = len(x)
     whole = edm.ccm(x[:, :2], x[:, 2], 2, library_sizes=[n - 1], n_samples=1, dtype="float64", space=space)
-    wanted = edm.simplex(x[:, :2], 2, Tp=0, target=x[:, 2], space="serial").rho
+    wanted = edm.simplex(x[:, :2], 2, Tp=0, target=x[:, 2]).rho
     assert whole.rho[0, 0] == pytest.approx(wanted, abs=1e-12)
     if space == "checked":
         return  # the same kernels again
     swept = edm.embedding_dimension(x[:, :2], 3, target=x[:, 1:], space=space)
     for q in (0, 1):
-        wanted = [edm.simplex(x[:, :2], E, target=x[:, 1 + q], space="serial").rho for E in (1, 2, 3)]
+        wanted = [edm.simplex(x[:, :2], E, target=x[:, 1 + q]).rho for E in (1, 2, 3)]
         assert_allclose(swept.rho[q], wanted, rtol=0, atol=1e-12)
     found = edm.simplex(x[:, 0], 2, target=x[:, 1:], space=space)
     assert_array_equal(found.predicted[:, 1], edm.simplex(x[:, 0], 2, target=x[:, 2], space=space).predicted)
@@ -273,7 +275,7 @@ def test_several_targets_and_columns(space):
         dtype="float64",
         space=space,
     )
-    wanted = edm.simplex(x[:, 0], 2, Tp=0, target=x[:, 1], lib=(0, 21), pred=(20, n), space="serial").rho
+    wanted = edm.simplex(x[:, 0], 2, Tp=0, target=x[:, 1], lib=(0, 21), pred=(20, n)).rho
     assert_allclose(windows.rho, [[wanted, wanted]], rtol=0, atol=1e-12)
 
 
@@ -292,7 +294,7 @@ def test_lagged_maps(space):
         shifted = np.full(n, np.nan)
         there = (np.arange(n) + lag >= 0) & (np.arange(n) + lag < n)
         shifted[there] = driver[np.arange(n)[there] + lag]
-        alone = edm.simplex(driven, 2, Tp=0, target=shifted, lib=(0, n), space="serial")
+        alone = edm.simplex(driven, 2, Tp=0, target=shifted, lib=(0, n))
         if lag == -6:  # only this lag excludes the first six candidates
             assert rho != alone.rho
         assert rho == pytest.approx(alone.rho, abs=0.15 if n == 40 else 0.05)

@@ -12,6 +12,8 @@ from portable.models.hawkes import simulate, Likelihood, Parameters
 
 from .events import PARAMS
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 GOOD = {"mu0": 1.0, "tau_x": 1.6, "tau_t": 336.0, "theta": 0.2, "omega": 60.0, "h": 0.07}
 X, T = np.arange(8.0).reshape(4, 2), np.array([0.0, 1.0, 1.0, 2.0])
 
@@ -101,7 +103,7 @@ def test_parameters(change, error, words):
 @pytest.mark.parametrize("locations, times, error, words", EVENTS)
 def test_events(locations, times, error, words):
     with pytest.raises(error, match=words):
-        Likelihood(locations, times, space="serial")
+        Likelihood(locations, times)
 
 
 @pytest.mark.parametrize("options, error, words", OPTIONS)
@@ -114,7 +116,7 @@ def test_options(options, error, words):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda params: Likelihood(X, T, space="serial").log_likelihood(params),
+        lambda params: Likelihood(X, T).log_likelihood(params),
         lambda params: simulate(params, n_immigrants=1.0, horizon_h=1.0),
     ],
 )
@@ -145,7 +147,7 @@ def test_dates_want_the_function_that_reads_them(kind):
     elif kind != "numpy":
         dates = dates.tolist() if kind == "list" else dates.astype(str).tolist()
     with pytest.raises(pk.DTypeError, match="times holds dates; expected hours: hawkes.read_catalogue"):
-        hawkes.Likelihood(np.zeros((3, 2)), dates, space="serial")
+        hawkes.Likelihood(np.zeros((3, 2)), dates)
 
 
 def test_degrees_are_not_kilometres():
@@ -157,6 +159,6 @@ def test_degrees_are_not_kilometres():
         with pytest.warns(
             UserWarning, match="look like degrees, near .*read_catalogue.lonlat=True. projects"
         ):
-            Likelihood(places, np.arange(5.0), space="serial")
-    Likelihood(degrees - degrees.mean(axis=0), np.arange(5.0), space="serial")
-    Likelihood(default_rng(1).uniform(0.0, 90.0, (5, 2)), np.arange(5.0), space="serial")
+            Likelihood(places, np.arange(5.0))
+    Likelihood(degrees - degrees.mean(axis=0), np.arange(5.0))
+    Likelihood(default_rng(1).uniform(0.0, 90.0, (5, 2)), np.arange(5.0))

@@ -15,6 +15,8 @@ from portable.errors import InputError
 
 from .events import PARAMS, random_events
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 
 
@@ -30,31 +32,29 @@ def test_centroids_are_refused_and_answered():
     locations, times = centroids()
     found = places(locations)
     assert found.n_distinct == 39 and found.repeated == 1.0 and 0.3 < found.spacing_km < 1.5
-    likelihood = Likelihood(locations, times, space="serial")
+    likelihood = Likelihood(locations, times)
     for call in (fit, sample_posterior):
         with pytest.raises(
             InputError,
             match="100% of 400 events share the place of another: there are 39 distinct places.*jitter",
         ):
             call(likelihood)
-    given = Likelihood(
-        locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0), space="serial"
-    )
+    given = Likelihood(locations, times, background=hawkes.Background(np.full(400, 1e-4), 400.0))
     with pytest.raises(InputError, match="count as offspring"):
         fit(given)
-    taken = Likelihood(locations, times, repeats="accept", space="serial")
+    taken = Likelihood(locations, times, repeats="accept")
     noise = fit(taken, start=START, posterior=True)
     assert noise.params.theta > 0.5  # spurious contagion
     assert any("less than the spacing of places" in note for note in noise.notes)
     bounded = fit(taken, start=START, least={"h": 0.5 * found.spacing_km})
     assert bounded.interval("theta")[0] < 0.05 and bounded.params.theta < 0.1
     for seed in range(3):
-        spread = fit(Likelihood(jitter(locations, seed=seed), times, space="serial"), start=START)
+        spread = fit(Likelihood(jitter(locations, seed=seed), times), start=START)
         assert spread.interval("theta")[0] < 0.05 and spread.params.theta < 0.1
 
 
 def test_a_bound_is_held():
-    likelihood = Likelihood(*random_events(41, 2), space="serial")
+    likelihood = Likelihood(*random_events(41, 2))
     free = fit(likelihood, start=PARAMS)
     held = fit(likelihood, start=PARAMS, least={"h": 3.0 * free.params.h, "omega": 0.1 * free.params.omega})
     assert held.params.h == pytest.approx(3.0 * free.params.h) and held.converged
@@ -70,7 +70,7 @@ def test_what_is_not_identified():
     meaningless.
     """
     grid = 100.0 * np.stack(np.meshgrid(np.arange(5.0), np.arange(8.0)), axis=-1).reshape(-1, 2)
-    far = fit(Likelihood(grid, 1e4 * np.arange(40.0), space="serial"), start=START)
+    far = fit(Likelihood(grid, 1e4 * np.arange(40.0)), start=START)
     assert far.standard_errors["omega"] == far.standard_errors["h"] == math.inf
     assert far.interval("omega") == (0.0, math.inf)
     assert any("omega is not identified" in note for note in far.notes)
@@ -79,7 +79,7 @@ def test_what_is_not_identified():
 
 def test_notes():
     locations, times = random_events(200, 2)
-    likelihood = Likelihood(locations, times, space="serial")
+    likelihood = Likelihood(locations, times)
     said = " ".join(notes(likelihood, hawkes.Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
     for words in (
         "the branching ratio is 1.2",
@@ -95,7 +95,7 @@ def test_notes():
 
 def test_a_start_without_a_rate_says_what_to_do():
     locations = np.array([[0.0, 0.0], [1e4, 0.0], [0.0, 1e4]])
-    likelihood = Likelihood(locations, [0.0, 1e5, 2e5], background_self=False, space="serial")
+    likelihood = Likelihood(locations, [0.0, 1e5, 2e5], background_self=False)
     for call in (fit, sample_posterior):
         with pytest.raises(
             InputError,

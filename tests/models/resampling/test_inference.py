@@ -29,6 +29,8 @@ from portable.errors import DTypeError, InputError
 
 from .test_populations import on_a_grid
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 LG = ready.linear_gaussian
 PRIORS = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0)}
 FIXED = {"tau": 0.7}
@@ -101,7 +103,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
     """Continue after an interruption, and to more draws than at first; a checkpoint of another seed is
     refused.
     """
-    whole = sample(LG, Y, 20, **SHORT, space="serial")
+    whole = sample(LG, Y, 20, **SHORT)
     steps = []
 
     def stops(self, number, warm, step=None):
@@ -117,7 +119,7 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(kind, "step", stops)
         with pytest.raises(KeyboardInterrupt) as stop:
-            sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
+            sample(LG, Y, 20, **SHORT, checkpoint=tmp_path / "chains")
     cut = stop.value.posterior
     assert not cut.complete and cut.draws.shape[1] == 3
     assert_array_equal(cut.draws, whole.draws[:, :3])
@@ -125,19 +127,19 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
         patch.setattr(
             kind, "step", lambda self, number, warm: (steps.append(number), before(self, number, warm))
         )
-        again = sample(LG, Y, 20, **SHORT, space="serial", checkpoint=tmp_path / "chains")
+        again = sample(LG, Y, 20, **SHORT, checkpoint=tmp_path / "chains")
     assert_array_equal(again.draws, whole.draws)
     assert again.complete and steps == list(range(10))
-    more = sample(LG, Y, 20, **SHORT | {"n_draws": 9}, space="serial", checkpoint=tmp_path / "chains")
+    more = sample(LG, Y, 20, **SHORT | {"n_draws": 9}, checkpoint=tmp_path / "chains")
     assert_array_equal(more.draws[:, :6], whole.draws)
     with pytest.raises(InputError, match="belongs to another run: seed is 5 there, 6 here"):
-        sample(LG, Y, 20, **SHORT | {"seed": 6}, space="serial", checkpoint=tmp_path / "chains")
+        sample(LG, Y, 20, **SHORT | {"seed": 6}, checkpoint=tmp_path / "chains")
 
 
 def test_correlated_estimates():
     """A nearby proposal that renews one part of ten changes the estimate far less than one that renews
     all."""
-    model = LG.filter(ordered=True, space="serial")
+    model = LG.filter(ordered=True)
     known = Priors(LG.parameters, PRIORS, FIXED)
     n = 200
     data = model.data(Y, known.table(np.array([[0.8, 0.5]]))[0], None)
@@ -165,14 +167,12 @@ def test_how_many_particles():
     with pytest.raises(
         InputError, match="with 64 particles the variance of the log-likelihood is .* not about 1"
     ):
-        particles_needed(
-            LG, 30.0 * Y, {"phi": 0.8, "sigma": 0.5, "tau": 0.45}, max_particles=64, space="serial"
-        )
+        particles_needed(LG, 30.0 * Y, {"phi": 0.8, "sigma": 0.5, "tau": 0.45}, max_particles=64)
 
 
 def test_what_is_told_of_draws(tmp_path):
     pytest.importorskip("arviz_base")
-    found = sample_pmmh(LG, Y, 20, **SHORT | {"n_draws": 50}, space="serial")
+    found = sample_pmmh(LG, Y, 20, **SHORT | {"n_draws": 50})
     tree = found.to_arviz()
     assert_array_equal(tree["posterior"]["phi"].values, found["phi"])
     assert tree["posterior"].attrs["fixed tau"] == 0.7
@@ -251,7 +251,7 @@ def test_priors(prior):
 )
 def test_wrong_calls(given, error, message):
     with pytest.raises(error, match=message):
-        sample_pmmh(LG, Y, **{"n_particles": 20, **SHORT, **given}, space="serial")
+        sample_pmmh(LG, Y, **{"n_particles": 20, **SHORT, **given})
 
 
 def test_what_a_sampler_wants_of_a_model():
@@ -268,7 +268,6 @@ def test_what_a_sampler_wants_of_a_model():
             priors={"beta": priors.gamma(1.0, 1.0)},
             fixed={"gamma": 0.3, "rho": 0.0, "i0": 1.0},
             n_chains=1,
-            space="serial",
         )
 
 
@@ -296,9 +295,7 @@ def test_chains_of_a_calibration_go_on_where_they_are_too_short(monkeypatch, met
         return next(lengths)
 
     monkeypatch.setattr(calibration, "_autocorrelation_times", measured)
-    found = calibration.calibrate(
-        method, n_sets=1, n_kept=9, n_steps=20, n_observed=5, seed=3, space="serial"
-    )
+    found = calibration.calibrate(method, n_sets=1, n_kept=9, n_steps=20, n_observed=5, seed=3)
     assert [draws.shape[1] for draws in seen] == [10, 20, 40] and found.shortest == 20.0
     assert_array_equal(seen[2][:, :20], seen[1])
     assert_array_equal(seen[1][:, :10], seen[0])

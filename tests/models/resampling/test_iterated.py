@@ -22,7 +22,10 @@ Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 100, seed=3, space="seri
 Y[20:24] = np.nan
 TWO = {"phi": AHEAD["phi"], "sigma": AHEAD["sigma"]}
 LEVERAGE = {"mu": priors.normal(0.0, 1.0), "sigma": AHEAD["sigma"]}
-pytestmark = pytest.mark.filterwarnings("ignore:only .+ searches came near")  # few iterations
+pytestmark = [
+    pytest.mark.usefixtures("serial"),
+    pytest.mark.filterwarnings("ignore:only .+ searches came near"),
+]  # few iterations
 RETURNS = SV.simulate(SV.params(mu=-0.5, phi=0.9, sigma=0.4, rho=-0.5), 80, seed=5, space="serial")[1][:, 0]
 SHORT = {"priors": AHEAD, "n_chains": 4, "n_iterations": 4, "n_repeats": 2, "seed": 5, "look_ahead": expected}
 short = functools.partial(maximise, LG, Y[:20], 30, **SHORT)
@@ -74,7 +77,7 @@ def test_the_same_ends_on_every_space(space):
     """
     few = {"n_chains": 2, "n_iterations": 1} if space == "checked" else {}
     sample = functools.partial(maximise, LG, Y[:3], 4, **SHORT | few) if space == "checked" else short
-    here, serial = sample(space=space), sample(space="serial")
+    here, serial = sample(space=space), sample()
     if space == "checked":
         assert_allclose(here.ends, serial.ends, rtol=1e-12)
         return
@@ -84,7 +87,7 @@ def test_the_same_ends_on_every_space(space):
 
 
 def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
-    whole, before = short(space="serial"), Searches.step
+    whole, before = short(), Searches.step
 
     def stops(self, number, warm):
         if number == 2:
@@ -94,16 +97,16 @@ def test_a_checkpoint_and_a_file(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Searches, "step", stops)
         with pytest.raises(KeyboardInterrupt):
-            short(space="serial", checkpoint=tmp_path / "searches")
-    again = short(space="serial", checkpoint=tmp_path / "searches")
+            short(checkpoint=tmp_path / "searches")
+    again = short(checkpoint=tmp_path / "searches")
     assert_array_equal(again.ends, whole.ends)
     again.save(tmp_path / "maximum.npz")
     loaded = Maximum.load(tmp_path / "maximum.npz")
     assert loaded.params == whole.params and loaded.notes == whole.notes
     with pytest.raises(InputError, match="belongs to another run"):
-        short(space="serial", sd=0.03, checkpoint=tmp_path / "searches")
+        short(sd=0.03, checkpoint=tmp_path / "searches")
     others = {n: prior for n, prior in AHEAD.items() if n != "tau"}
-    along = profile(LG, Y[:20], 30, "tau", [0.5, 0.6, 0.7, 0.8], **SHORT | {"priors": others}, space="serial")
+    along = profile(LG, Y[:20], 30, "tau", [0.5, 0.6, 0.7, 0.8], **SHORT | {"priors": others})
     along.save(tmp_path / "profile.npz")
     assert_array_equal(Profile.load(tmp_path / "profile.npz").logs, along.logs)
 
@@ -113,22 +116,20 @@ def test_parameters_of_the_initial_state_stay_after_step_0():
     moved = []
     for initial in ((), ("phi",)):
         one = {"priors": {"phi": AHEAD["phi"]}, "fixed": {"sigma": 0.5, "tau": 0.7}, "n_iterations": 1}
-        found = maximise(
-            LG, Y, 2, n_chains=200, n_repeats=1, start={"phi": 0.0}, initial=initial, **one, space="serial"
-        )
+        found = maximise(LG, Y, 2, n_chains=200, n_repeats=1, start={"phi": 0.0}, initial=initial, **one)
         moved.append(np.log((1 + found.ends) / (1 - found.ends)).std())
     assert moved[0] > 5 * moved[1] > 0.0 and 0.017 < moved[1] < 0.023
 
 
 def test_filters_that_die_of_nan_are_told():
     with pytest.warns(RuntimeWarning, match="filters died of NaN: .*nan.*, with phi = "):
-        found = short(priors=AHEAD | {"phi": priors.uniform(0, 9)}, space="serial")
+        found = short(priors=AHEAD | {"phi": priors.uniform(0, 9)})
     assert "filters died of NaN" in found.notes[0]
 
 
 def test_searches_that_differ_are_told():
     with pytest.warns(RuntimeWarning, match="only . of 6 searches came near the best one"):
-        found = maximise(LG, Y, 30, priors=AHEAD, n_chains=6, n_iterations=1, seed=2, space="serial")
+        found = maximise(LG, Y, 30, priors=AHEAD, n_chains=6, n_iterations=1, seed=2)
     assert len(found.notes) == 1 and (np.diff(found.logs) <= 0.0).all()
 
 
@@ -147,7 +148,7 @@ def test_searches_that_differ_are_told():
 )
 def test_wrong_calls(given, error, message):
     with pytest.raises(error, match=message):
-        short(**given, space="serial")
+        short(**given)
 
 
 def test_wrong_profiles():

@@ -14,6 +14,8 @@ from portable.models.resampling.filter import SCHEMES, ParticleFilter
 import portable as pk
 from portable.errors import FiniteError, InputError
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 LG = ready.linear_gaussian
 Y = np.random.default_rng(1).normal(size=6)
 Y[2] = np.nan
@@ -139,13 +141,13 @@ def test_every_scheme(method):
 
 
 def test_a_look_ahead_is_named():
-    model = ParticleFilter(initial, propagate, log_one, look_ahead=log_weight, threshold=1.0, space="serial")
+    model = ParticleFilter(initial, propagate, log_one, look_ahead=log_weight, threshold=1.0)
     with pytest.warns(RuntimeWarning, match="look_ahead gave nan for a particle at step 4"):
         assert model.log_likelihood(Y, 40, params=[0.2]) == -np.inf
 
 
 def test_one_observation_at_a_time():
-    model = ParticleFilter(initial, propagate, log_weight, space="serial")
+    model = ParticleFilter(initial, propagate, log_weight)
     whole = model.run(Y, 50, params=GOOD, seed=1)
     online, died = model.online(50, params=[GOOD[0], [0.2]], seed=1), []
     for t, y in enumerate(Y):
@@ -196,8 +198,8 @@ def test_a_sampler_rejects_counts_and_names(sample, space, tmp_path):
 
 def test_counts_survive_a_checkpoint(tmp_path):
     with pytest.warns(RuntimeWarning, match="log-likelihoods were NaN") as told:
-        whole = resampling.sample_pmmh(MODEL, Y, 30, **OPTIONS, space="serial", checkpoint=tmp_path / "a")
-        again = resampling.sample_pmmh(MODEL, Y, 30, **OPTIONS, space="serial", checkpoint=tmp_path / "a")
+        whole = resampling.sample_pmmh(MODEL, Y, 30, **OPTIONS, checkpoint=tmp_path / "a")
+        again = resampling.sample_pmmh(MODEL, Y, 30, **OPTIONS, checkpoint=tmp_path / "a")
     assert len(told) >= 2 and again.n_nan.tolist() == whole.n_nan.tolist() and again.notes == whole.notes
 
 
@@ -205,16 +207,16 @@ def test_a_model_of_which_one_row_has_no_initial_state():
     """Functions are tried on a row for which they are valid; if there is none, the message gives the
     reason."""
     with pytest.warns(RuntimeWarning, match="initial gave nan .* of filter 0, with phi = 2"):
-        found = LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 0.5], "sigma": 0.5, "tau": 0.5})
+        found = LG.filter().run(Y, 50, params={"phi": [2.0, 0.5], "sigma": 0.5, "tau": 0.5})
     assert found.log_likelihood[0] == -np.inf < found.log_likelihood[1]
     with pytest.raises(InputError, match="initial: math domain error"):
-        LG.filter(space="serial").run(Y, 50, params={"phi": [2.0, 3.0], "sigma": 0.5, "tau": 0.5})
+        LG.filter().run(Y, 50, params={"phi": [2.0, 3.0], "sigma": 0.5, "tau": 0.5})
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3 filters died of NaN")
 @pytest.mark.parametrize("bad", [-1.0, 4.0, 0.2])
 def test_paths_of_the_others_are_the_same(bad):
-    model, paths = MODEL.filter(space="serial"), []
+    model, paths = MODEL.filter(), []
     for row in (bad, 1.0):
         found = model.run(Y, 60, params=[[1.0], [row], [2.0]], keep=True, seed=1)
         drawn = found.trajectories(5, seed=2), resampling.backward_paths(MODEL, found, 5, seed=2)

@@ -26,7 +26,10 @@ Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 25, seed=3, space="seria
 Y[10:13] = np.nan
 SHORT = {"priors": PRIORS, "fixed": {"tau": 0.7}, "n_chains": 2, "n_draws": 20, "length": 5, "seed": 5}
 DATA = np.random.default_rng(1).normal(1.0, 2.0, 30)
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # few draws do not converge
+pytestmark = [
+    pytest.mark.usefixtures("serial"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]  # few draws do not converge
 
 
 @pk.function
@@ -116,7 +119,7 @@ def test_how_far_filters_go_ahead_changes_nothing(monkeypatch):
     found = []
     for ahead in (1, 3, 100):
         monkeypatch.setattr(populations, "_AHEAD", ahead)
-        found.append(smc2(space="serial"))
+        found.append(smc2())
     for one in found[1:]:
         assert_array_equal(one.draws, found[0].draws)
         assert one.log_evidence == found[0].log_evidence
@@ -124,7 +127,7 @@ def test_how_far_filters_go_ahead_changes_nothing(monkeypatch):
 
 @BOTH
 def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
-    whole, before, steps = sample(space="serial"), Populations.step, []
+    whole, before, steps = sample(), Populations.step, []
 
     def stops(self, number, warm):
         if number == 2:
@@ -133,23 +136,23 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Populations, "step", stops)
     with pytest.raises(KeyboardInterrupt) as stop:
-        sample(space="serial", checkpoint=tmp_path / "populations")
+        sample(checkpoint=tmp_path / "populations")
     cut = stop.value.posterior
     assert not cut.complete and cut.draws.shape == whole.draws.shape
     assert cut.notes[0].startswith("stopped: draws are those after ") and math.isfinite(cut.log_evidence)
     monkeypatch.setattr(
         Populations, "step", lambda self, number, warm: (steps.append(number), before(self, number, warm))
     )
-    again = sample(space="serial", checkpoint=tmp_path / "populations")
+    again = sample(checkpoint=tmp_path / "populations")
     assert_array_equal(again.draws, whole.draws)
     assert again.complete and steps[0] == 2 and again.log_evidence == whole.log_evidence
     with pytest.raises(InputError, match="belongs to another run: seed is 5 there, 6 here"):
-        sample(space="serial", seed=6, checkpoint=tmp_path / "populations")
+        sample(seed=6, checkpoint=tmp_path / "populations")
 
 
 def test_what_is_kept_of_the_evidence(tmp_path):
     pytest.importorskip("arviz_base"), pytest.importorskip("h5netcdf")
-    found = smc(space="serial")
+    found = smc()
     found.save(tmp_path / "draws.nc")
     again = type(found).load(tmp_path / "draws.nc")
     assert (again.log_evidence, again.log_evidence_error) == (found.log_evidence, found.log_evidence_error)
@@ -158,22 +161,22 @@ def test_what_is_kept_of_the_evidence(tmp_path):
 
 def test_what_has_not_converged_is_told():
     with pytest.warns(RuntimeWarning, match="one population does not tell the error of its evidence"):
-        found = smc(n_chains=1, space="serial")
+        found = smc(n_chains=1)
     assert math.isnan(found.log_evidence_error)
     with pytest.warns(RuntimeWarning, match=r"tell the log-evidence to \+-"):
-        found = sample_smc2(LG, 9.0 * Y, 4, **SHORT, space="serial")
+        found = sample_smc2(LG, 9.0 * Y, 4, **SHORT)
     assert len(found.notes) == 2 and "not converged" in found.notes[0]
 
 
 def test_nan_is_counted_and_named():
     options = {"priors": {"a": priors.uniform(-1.0, 2.9)}, "n_chains": 2, "n_draws": 20, "length": 5}
     with np.errstate(all="ignore"), pytest.warns(RuntimeWarning, match="log-likelihoods were NaN.*with a = "):
-        found = sample_smc2(MODEL, NAN_Y, 30, **options, space="serial")
+        found = sample_smc2(MODEL, NAN_Y, 30, **options)
     assert found.n_nan.sum() > 0 and (found["a"] > 0.3).all() and np.isfinite(found.log_likelihood).all()
     with np.errstate(all="ignore"), pytest.raises(FiniteError, match=r"gave nan .*, with a = "):
-        sample_smc2(MODEL, NAN_Y, 30, **options, space="serial", on_nan="raise")
+        sample_smc2(MODEL, NAN_Y, 30, **options, on_nan="raise")
     with pytest.raises(FiniteError, match="log_likelihood gave nan or inf, with mu = .*, sd = -1"):
-        smc(fixed={"sd": -1.0}, space="serial", on_nan="raise")
+        smc(fixed={"sd": -1.0}, on_nan="raise")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_nan_is_counted_and_named():
 )
 def test_wrong_calls(sample, given, error, message):
     with pytest.raises(error, match=message):
-        sample(**given, space="serial")
+        sample(**given)
 
 
 def test_what_is_no_log_likelihood():
@@ -209,4 +212,4 @@ def test_what_is_no_log_likelihood():
     with pytest.raises(InputError, match="n_particles is 5000; SMC.2 has at most 4096"):
         sample_smc2(LG, Y, 5000, **SHORT)
     with pytest.raises(InputError, match="no parameters of population 0 explain observation 1"):
-        sample_smc2(LG, [0.5, 1e200, 0.5], 8, **SHORT, space="serial")
+        sample_smc2(LG, [0.5, 1e200, 0.5], 8, **SHORT)
