@@ -200,7 +200,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
         found = reduced(policy, kernel, args, Sum, gradient, hessian, out, label)
         return found and (best, *found[1:])
     arrays, paths = _kinds(kernel, args, names, argument)
-    numbers = tuple(p for found in paths.values() for p in found)
+    numbers = tuple(sum(paths.values(), []))
     if not arrays:
         return _by_numbers(launch, policy, kernel, args, numbers, order, out)
     if order == 2 or out is not None:
@@ -228,7 +228,7 @@ def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
     from .adjoint import pulled_back
 
     arrays, paths = kinds
-    numbers = tuple(p for found in paths.values() for p in found)
+    numbers = tuple(sum(paths.values(), []))
     given = arrays | _values(kernel, args, of or (), "of")
     found, slopes = pulled_back(policy, kernel, args, given, tuple(arrays), numbers, of, order, into)
     slopes = iter(slopes)

@@ -37,7 +37,7 @@ def _storing_kernel(function, specs):
     tree = typed(
         function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name
     )
-    numbers = [v for v in flat(tree.result)]
+    numbers = [*flat(tree.result)]
     args = [f"a{k}" for k in range(len(specs))]
     outs = [f"out{k}" for k in range(len(numbers))]
     lines = [f"    result = f({', '.join(args)})\n"]

@@ -2,6 +2,7 @@
 
 A row has an entry for each argument: an expression of the arguments, x or a, b and c, and the result y; a
 number if it is constant; None if it is 0, because the argument is an integer or only determines a sign.
+Where an operation gives NaN for numbers, so does its row, and all rows derived from it.
 """
 
 from __future__ import annotations
@@ -21,17 +22,19 @@ def by_square(a, b):
 
 # names that expressions use in addition to the arguments
 NAMES = {
-    **{name: getattr(words, name) for name in "copysign cos cosh exp hypot ldexp log pow".split()},
-    **{name: getattr(words, name) for name in "rint sin sinh sqrt where".split()},
+    **{
+        name: getattr(words, name)
+        for name in "copysign cos cosh exp hypot ldexp log pow rint sin sinh sqrt where".split()
+    },
     "by_square": by_square,
     "digamma": digamma,
     "nan": math.nan,
-    "log_of_2": math.log(2.0),
-    "log_of_10": math.log(10.0),
-    "erf_at_0": 2.0 / math.sqrt(math.pi),
-    "ndtr_at_0": 1.0 / math.sqrt(2.0 * math.pi),
+    "log_of_2": 0.6931471805599453,
+    "log_of_10": 2.302585092994046,
+    "erf_at_0": 1.1283791670955126,
+    "ndtr_at_0": 0.3989422804014327,
 }
-_QUOTIENTS = (1.0, "-rint((a - y) / b)")  # a remainder subtracts b this number of times
+_QUOTIENTS = ("1.0 + 0.0 * y", "-rint((a - y) / b)")  # a remainder subtracts b this number of times
 
 PARTIALS = {
     "+": (1.0, 1.0),
@@ -47,15 +50,17 @@ PARTIALS = {
     "exp_nonpositive": ("y",),
     "exp2": ("log_of_2 * y",),
     "expm1": ("exp(x)",),
-    "log": ("1.0 / x",),
-    "log1p": ("1.0 / (1.0 + x)",),
-    "log2": ("1.0 / (log_of_2 * x)",),
-    "log10": ("1.0 / (log_of_10 * x)",),
+    "log": ("1.0 / where(x < 0.0, nan, x)",),
+    "log1p": ("1.0 / where(x < -1.0, nan, 1.0 + x)",),
+    "log2": ("1.0 / log_of_2 / where(x < 0.0, nan, x)",),
+    "log10": ("1.0 / log_of_10 / where(x < 0.0, nan, x)",),
     "sqrt": ("0.5 / y",),
     "rsqrt": ("-0.5 * y / x",),
     "cbrt": ("1.0 / (3.0 * y * y)",),
     "pow": (
-        "where(abs(a) + abs(b) == 0.0, 0.0, b * pow(a, b - 1.0))",
+        # y / a where b - 1 is rounded to another kind of power of a negative number
+        "where(abs(a) + abs(b) == 0.0, 0.0, b * where((a >= 0.0) | (b - 1.0 - b == -1.0) & (y == y),"
+        " pow(a, b - 1.0), y / a))",
         "where(a == 0.0, where(b > 1.0, 0.0, where(b > 0.0, -sqrt(a), nan)), log(a) * y)",
     ),
     "hypot": ("a / y", "b / y"),
@@ -70,8 +75,8 @@ PARTIALS = {
     "cosh": ("sinh(x)",),
     "tanh": ("by_square(1.0, cosh(x))",),
     "asinh": ("1.0 / hypot(1.0, x)",),
-    "acosh": ("1.0 / sqrt((x - 1.0) * (x + 1.0))",),
-    "atanh": ("1.0 / ((1.0 - x) * (1.0 + x))",),
+    "acosh": ("1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0))",),
+    "atanh": ("1.0 / where(abs(x) > 1.0, nan, (1.0 - x) * (1.0 + x))",),
     "fmod": _QUOTIENTS,
     "remainder": _QUOTIENTS,
     "degrees": (180.0 / math.pi,),

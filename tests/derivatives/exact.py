@@ -40,11 +40,13 @@ WORDS = {
     "fma": lambda a, b, c: a * b + c,
     "copysign": lambda a, b: abs(a) if b >= 0 else -abs(a),
     "fmod": lambda a, b: a - b * int(a / b),
+    "remainder": lambda a, b: a - b * M.nint(a / b),
     "ldexp": lambda a, n: a * mpmath.mpf(2) ** n,
     "degrees": lambda x: x * 180 / M.pi,
     "radians": lambda x: x * M.pi / 180,
     "ndtr": lambda x: M.erfc(-x / M.sqrt(2)) / 2,
-    "lgamma": M.loggamma,
+    "lgamma": lambda x: M.re(M.loggamma(x)),
+    "cbrt": lambda x: M.sign(x) * M.cbrt(abs(x)),
     "gamma": M.gamma,
     "digamma": lambda x: M.psi(0, x),
     "floor": lambda x: mpmath.mpf(int(M.floor(x))),
@@ -58,7 +60,7 @@ WORDS = {
     "atomic_sub": _atomic(-1),
     "float64": mpmath.mpf,
     **{name: getattr(M, name) for name in "exp log sin cos tan sinh cosh tanh asin acos atan atan2".split()},
-    **{name: getattr(M, name) for name in "asinh acosh atanh cbrt hypot erf erfc".split()},
+    **{name: getattr(M, name) for name in "asinh acosh atanh hypot erf erfc".split()},
 }
 
 
@@ -72,15 +74,11 @@ class _Module:
         return self.words[name] if name in self.words else getattr(pk, name)
 
 
-class _Math(_Module):
-    remainder = staticmethod(lambda a, b: a - b * M.nint(a / b))
-
-
 def plain(function, words=WORDS):
     """Return a @pk.function as Python on mpmath's numbers, or others with such words."""
     fn, module = function.fn, _Module(words)
     numbers = {"float": words["float64"], "complex": mpmath.mpc}
-    scope = fn.__globals__ | {"pk": module, "np": module, "math": _Math(words)} | numbers
+    scope = fn.__globals__ | {"pk": module, "np": module, "math": module} | numbers
     for name in fn.__code__.co_names:
         value = fn.__globals__.get(name)
         if isinstance(value, pk.Function):
