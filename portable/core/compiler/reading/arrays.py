@@ -77,7 +77,7 @@ def settled(build, v, node):
 
 def load_element(build, view, items):
     if view.n_indices > len(items):
-        return complex_of(load_element(build, view, [*items, build.const(k)]) for k in (0, 1))
+        return complex_of(load_element(build, view, [*items, k]) for k in (0, 1))
     return build.operation(
         "load", *items, view=view, dtype=loaded_dtype(view.dtype), counts=f"load {view.store or view.label}"
     )
@@ -87,7 +87,7 @@ def store_element(build, view, items, value, node):
     check_writable(build, view, node)
     if view.n_indices > len(items) and (isinstance(value, (Complex, Operation))):
         for k, part in enumerate(build.parts(value)):
-            store_element(build, view, [*items, build.const(k)], part, node)
+            store_element(build, view, [*items, k], part, node)
         return
     if not isinstance(value, Operation):
         build.fail(node, f"expected a number for an element of '{view.label}', got {describe(value)}")
@@ -126,7 +126,7 @@ def stepped(build, view, items, node):
     """Return the Array of a view's elements at indices and slices (lower, upper, step)."""
     part = part_of(build, view, [i[:2] if isinstance(i, tuple) else i for i in items])
     steps = [i[2] if i[2:] else 1 for i in items if isinstance(i, tuple)]
-    shape = [build.extent(n) for n in part.shape]
+    shape = build.operands(*part.shape)
     steps += [1] * (len(shape) - len(steps))
     if any(i[2:] and i[2] < 0 and i[:2] != (None, None) for i in items if isinstance(i, tuple)):
         build.refuse(node, f"`{ast.unparse(node)}`: a negative step goes with [::-1] alone, of a slice")
@@ -134,20 +134,13 @@ def stepped(build, view, items, node):
     def place(ks):
         return part, [_sliced_index(build, *each) for each in zip(ks, shape, steps)]
 
-    taken = [_counted(build, n, abs(step)) for n, step in zip(shape, steps)]
+    taken = [n if step in (1, -1) else build.parts_of(n, abs(step)) for n, step in zip(shape, steps)]
     return placed(build, taken, place, part)
 
 
-def _counted(build, n, step):
-    """Return the number of elements that a slice with this step selects from n."""
-    return (
-        n if step == 1 else build.binary("//", build.binary("+", n, build.const(step - 1)), build.const(step))
-    )
-
-
 def _sliced_index(build, k, n, step):
-    k = k if step in (1, -1) else build.binary("*", k, build.const(abs(step)))
-    return k if step > 0 else build.binary("-", build.binary("-", n, build.const(1)), k)
+    k = k if step in (1, -1) else build.binary("*", k, abs(step))
+    return k if step > 0 else build.binary("-", build.binary("-", n, 1), k)
 
 
 def transposed(build, v):
@@ -166,7 +159,7 @@ def _whole_shape(build, array, shape, node):
     size, known = product(array.shape), [n for n in shape if n.const != -1]
     if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):
         build.fail(node, f"`{ast.unparse(node)}`: expected whole numbers, one -1 among them at most")
-    rest = build.binary("//", size, product(known, build.const(1)))
+    rest = build.binary("//", size, product(known, 1))
     shape = [rest if n.const == -1 else n for n in shape]
     check_shape(build, [size], Array([product(shape)], None), node)
     return shape
@@ -197,7 +190,7 @@ def is_array(v):
 def array_of(build, v):
     """Return a view that has dimensions, or tuples of numbers, as an Array; None for other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
-        return placed(build, [build.extent(n) for n in v.shape], lambda ks: (v, ks), v)
+        return placed(build, build.operands(*v.shape), lambda ks: (v, ks), v)
     if shape := _extents(v):
         return Array([*map(build.const, shape)], lambda ks: functools.reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None

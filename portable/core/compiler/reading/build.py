@@ -29,6 +29,7 @@ from .tree import (
     describe,
     flat,
     mapped,
+    one_of,
 )
 from ...language.types import DTYPES, UNIFORM, Complex, Known, Record, TypeClash, complex_of, loaded_dtype
 
@@ -270,12 +271,7 @@ class Build(Operations):
             node,
             f"'{plain}' is one of several views here, which must be the same for all indices",
         )
-        view = View(plain, options[0].dtype, [], options[0].readonly, items=[value], options=options)
-        view.shape = [
-            Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM)
-            for d in range(len(options[0].shape))
-        ]
-        return self.put(view)
+        return self.put(one_of(plain, [value], options))
 
     def assign(self, name, value, node):
         frame = self.frame

@@ -13,7 +13,7 @@ import numpy as np
 from ...texts import elementary_complex
 from ...language import words
 from ... import registry
-from . import foreign
+from . import foreign, expressions
 from ...language.types import (
     BITS,
     HELD,
@@ -42,7 +42,6 @@ from .arrays import (
     total,
 )
 from .complexes import conjugated, read_complex
-from . import expressions
 from .expressions import attribute_of, powered
 from .callables import CASTS, layers_own, text_of
 from .tree import Operation, View, describe, flat, plain_tuple
@@ -245,7 +244,7 @@ def read_len(build, node):
     if plain_tuple(v):
         return build.const(len(v))
     if is_array(v):
-        return build.extent(v.shape[0])
+        return build.operands(v.shape[0])[0]
     build.fail(node, "len wants one view or tuple")
 
 
@@ -316,7 +315,7 @@ def atomic_step(op, unused, build, view, items, value, node, *more):
     """Build an atomic on an element, or on each part of a complex one, and return its result."""
     if view.n_indices > len(items):
         for k, number in enumerate(build.parts(value)):
-            atomic_step(op, unused, build, view, [*items, build.const(k)], number, node)
+            atomic_step(op, unused, build, view, [*items, k], number, node)
         return None
     build.writes()
     return build.operation(

@@ -108,7 +108,7 @@ def read_complex(build, node, dtype=None):
     def part(v):
         if dtype:
             return build.cast(v, dtype)
-        return v if is_float(v.dtype) else build.rounded(build.binary("*", v, build.const(1.0)))
+        return v if is_float(v.dtype) else build.rounded(build.binary("*", v, 1.0))
 
     return complex_of(map(part, parts))
 

@@ -103,11 +103,11 @@ def attribute_of(build, base, node):
 
 def view_attribute(build, view, node):
     if node.attr == "shape":
-        return tuple(build.extent(n) for n in view.shape)
+        return tuple(build.operands(*view.shape))
     if node.attr == "size":
         size = build.const(1)
         for n in view.shape:
-            size = build.binary("*", size, build.extent(n))
+            size = build.binary("*", size, n)
         return size
     if node.attr == "ndim":
         return build.const(len(view.shape))

@@ -43,7 +43,7 @@ class Operations:
         return node
 
     def operation(self, op, *args, **more):
-        return self.put(Operation(op, list(args), at=self.at, **more))
+        return self.put(Operation(op, self.operands(*args), at=self.at, **more))
 
     def counted(self, name, number):
         """Return `number` after marking it as the result of one counted operation of the source."""
@@ -63,8 +63,9 @@ class Operations:
             "const", dtype=dtype, kind=UNIFORM, const=number if is_weak(dtype) else converted(number, dtype)
         )
 
-    def extent(self, n):
-        return self.const(n) if isinstance(n, int) else n
+    def operands(self, *numbers):
+        """Return numbers as nodes; those of Python as weak constants."""
+        return [v if isinstance(v, Operation) else self.const(v) for v in numbers]
 
     def cast(self, v, dtype):
         """Return `v` converted to `dtype`."""
@@ -76,6 +77,7 @@ class Operations:
         return self.operation("cast", v, attr=dtype, dtype=dtype)
 
     def binary(self, op, a, b):
+        a, b = self.operands(a, b)
         if a.const is not None and b.const is not None and is_weak(a.dtype) and is_weak(b.dtype):
             number = folded(op, a.const, b.const, self.float_dtype)
             if number is not None and not (
@@ -91,6 +93,10 @@ class Operations:
                 return made
         return self.operation("binary", a, b, attr=op)
 
+    def parts_of(self, n, size):
+        """Return n / size, rounded up, of integers."""
+        return self.binary("//", self.binary("+", n, self.binary("-", size, 1)), size)
+
     def known_as(self, v, dtype):
         """Return the Python number of a constant converted to `dtype`; raise TypeClash for a literal out of
         range."""
@@ -103,6 +109,7 @@ class Operations:
         return converted(number, dtype)
 
     def compare(self, op, a, b):
+        a, b = self.operands(a, b)
         if a.const is not None and b.const is not None:
             dtype = promote(a.dtype, b.dtype)
             return self.const(HOLDS[op](self.known_as(a, dtype), self.known_as(b, dtype)))
@@ -130,6 +137,7 @@ class Operations:
 
     def select(self, condition, a, b):
         """Return `a` where the condition holds, else `b`, without a branch."""
+        a, b = self.operands(a, b)
         chosen = a if condition.const else b
         if condition.const is not None and chosen.const is not None and a.dtype and b.dtype:
             return self.rounded(self.cast(chosen, promote(a.dtype, b.dtype)))
@@ -141,20 +149,19 @@ class Operations:
             return items[k.const]
         *firsts, result = items
         if self.asserts:
-            inside = (
-                self.compare(*ends) for ends in (("<=", self.const(0), k), ("<", k, self.const(len(items))))
-            )
+            inside = (self.compare(*ends) for ends in (("<=", 0, k), ("<", k, len(items))))
             self.operation(
                 "assert", self.binary("&", *inside), attr=f"the index of {len(items)} numbers is outside"
             )
         for n, item in reversed([*enumerate(firsts)]):
-            here = self.compare("==", k, self.const(n))
+            here = self.compare("==", k, n)
             result = arranged(
                 item, iter([self.select(here, *pair) for pair in zip(flat(item), flat(result))])
             )
         return result
 
-    def extreme(self, op, a, b, nan_wins):
+    def extreme(self, op, a, b, nan_wins=False):
+        a, b = self.operands(a, b)
         if a.const is not None and b.const is not None:
             dtype = promote(a.dtype, b.dtype)
             choose = words.EXTREMES[op, nan_wins]

@@ -209,7 +209,7 @@ def items_of(build, node):
         return zip_items(build, node)
     value = build.expr(node)
     if isinstance(value, (View, Array)) and value.shape:
-        return build.extent(value.shape[0]), lambda k: item_of(build, value, k), False
+        return *build.operands(value.shape[0]), lambda k: item_of(build, value, k), False
     if plain_tuple(value):
         return tuple_items(build, value, node)
     build.refuse(
@@ -236,7 +236,7 @@ def numbered_items(build, node):
 def zip_items(build, node):
     """Return the items of zip(...), which ends with the shortest, in the form of `items_of`."""
     lengths, items, static = zip(*(items_of(build, a) for a in node.args))
-    n = functools.reduce(lambda n, m: build.extreme("<", n, m, False), lengths)
+    n = functools.reduce(lambda n, m: build.extreme("<", n, m), lengths)
     return n, lambda k: tuple(item(k) for item in items), any(static)
 
 
@@ -246,14 +246,8 @@ def range_items(build, node):
     if not step or not isinstance(step, int):
         build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
     ends = (stop, start) if step > 0 else (start, stop)
-    n = build.binary(
-        "//", build.binary("+", build.binary("-", *ends), build.const(abs(step) - 1)), build.const(abs(step))
-    )
-    return (
-        build.extreme(">", n, build.const(0), False),
-        lambda k: build.binary("+", start, build.binary("*", k, build.const(step))),
-        False,
-    )
+    n = build.parts_of(build.binary("-", *ends), abs(step))
+    return build.extreme(">", n, 0), lambda k: build.binary("+", start, build.binary("*", k, step)), False
 
 
 def tuple_items(build, values, node):

@@ -73,7 +73,7 @@ def _barrier(build, node):
 
 
 def _single(build, node):
-    return build.compare("==", build.operation("rank", dtype="int"), build.const(0))
+    return build.compare("==", build.operation("rank", dtype="int"), 0)
 
 
 def _broadcast(build, node):

@@ -102,6 +102,14 @@ class View:
         return own + self.base.indices()
 
 
+def one_of(label, items, options):
+    """Return the view that is one of several, by the number items[0]."""
+    view = View(label, options[0].dtype, [], options[0].readonly, items=items, options=options)
+    rank = range(len(options[0].shape))
+    view.shape = [Operation("extent", attr=(view, d), dtype="int", kind=UNIFORM) for d in rank]
+    return view
+
+
 @node
 class Block:
     """Sequence of statements; `split`: only some of the lanes that reach the parent reach this block."""
