@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays.view import View as Array
-from ..core.arrays.view import asview, zeros
+from ..core.arrays.view import View as Array, asview, zeros
 from ..core.compiler.reading.build import Build, Frame
 from ..core.compiler.reading.signature import Signature
 from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
@@ -27,10 +26,10 @@ from ..core.compiler.reading.typing import solved
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
 from ..core.language.reducer import Sum
-from ..core.launch.dispatch import describe_launch, parallel_for, parallel_reduce
+from ..core.launch.dispatch import describe_launch, is_record, parallel_for, parallel_reduce, parts_of
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
-from .changes import changed
+from .changes import changed, place_of
 from .forward import Walk
 from .host import written
 from .regions import marks, undo
@@ -65,7 +64,7 @@ def template(text, described, float_dtype, name, wrt, of):
 
 def _node(text, inputs, path):
     first, *fields = path.split(".")
-    found = inputs[[name.partition("@")[0] for name in text.params].index(first)]
+    found = inputs[place_of(text, first)]
     for field in fields:
         found = found[found.names.index(field)]
     return found
@@ -114,9 +113,6 @@ class Adjoint(NamedTuple):
         if isinstance(self.how, tuple):
             target.offset, target.first = self.how
         return _put(build, target, found.tree, given, self.seeded)
-
-    def run(self, function, args):
-        raise LanguageError(f"{function!r} is an adjoint; launch it by pk.adjoint")
 
 
 def _described(value):
@@ -180,12 +176,12 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     n = n_indices(kind)
     for path, value in given.items():
         _check_array(kernel, path, value)
-    plan = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
+    keys, places, arrays = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
-    sums = {path: _sum(path, given[path], of, into, plan.arrays, space) for path in wrt}
-    _refuse_overlaps(kernel, plan.arrays, args, into, of)
-    launch = _Launch(policy, space, kernel, args, n, of, plan.keys, seeded)
-    launch.all(sums, plan.places, order)
+    sums = {path: _sum(path, given[path], of, into, arrays, space) for path in wrt}
+    _refuse_overlaps(kernel, arrays, args, into, of)
+    launch = _Launch(policy, space, kernel, args, n, of, keys, seeded)
+    launch.all(sums, places, order)
     return {p: _as_given(p, given, v, into) for p, v in sums.items()}, launch.numbers(numbers)
 
 
@@ -195,19 +191,10 @@ def _as_given(path, given, view, into):
     return view.to_numpy() if isinstance(given[path], np.ndarray) else view
 
 
-class Plan(NamedTuple):
-    """Facts of a kernel.
-
-    keys : elements that are written, (label, known indices); places : constants of the places at which arrays
-    are read, None if they take copies; arrays : their names, and True if they are written
-    """
-
-    keys: tuple
-    places: dict
-    arrays: list
-
-
 def _plan(kernel, n, specs, wanted):
+    """Return facts of a kernel: the elements that are written, (label, known indices); the constants of the
+    places at which arrays are read, None if they take copies; names of arrays, and True for those written.
+    """
     key = "adjoint", n, specs, wanted
     if key not in kernel.compiled:
         wrt, numbers, of, seeded = wanted
@@ -217,7 +204,7 @@ def _plan(kernel, n, specs, wanted):
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
         accesses = target.n_accesses
         arrays = [(v.label, accesses["store", v] + accesses["atomic", v] > 0) for v in views]
-        kernel.compiled[key] = Plan(target.all_keys(), places, arrays)
+        kernel.compiled[key] = target.all_keys(), places, arrays
     return kernel.compiled[key]
 
 
@@ -302,10 +289,8 @@ def _refuse_overlaps(kernel, arrays, args, into, of):
 
 def _leaves(args):
     for a in args:
-        if isinstance(a, tuple):
-            yield from _leaves(a)
-        elif dataclasses.is_dataclass(a) and not isinstance(a, type):
-            yield from _leaves(tuple(getattr(a, f.name) for f in dataclasses.fields(a)))
+        if is_record(a):
+            yield from _leaves(parts_of(a)[1])
         elif isinstance(a, (np.ndarray, Array)) or hasattr(a, "__dlpack__"):
             yield a
 

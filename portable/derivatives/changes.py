@@ -7,3 +7,8 @@ def changed(function, kind, change):
     if change not in found:
         found[change] = kind(function.fn, *function.options[:-1], change)
     return found[change]
+
+
+def place_of(text, name):
+    """Return the place of a parameter among those of a source."""
+    return [param.partition("@")[0] for param in text.params].index(name)

@@ -199,36 +199,42 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
         best, policy = _only(launch, policy, kernel, args, reducer, argument)
         found = reduced(policy, kernel, args, Sum, gradient, hessian, out, label)
         return found and (best, *found[1:])
-    arrays, paths = _kinds(kernel, args, names, argument)
-    numbers = tuple(sum(paths.values(), []))
+    kinds = arrays, _, numbers = _kinds(kernel, args, names, argument)
     if not arrays:
         return _by_numbers(launch, policy, kernel, args, numbers, order, out)
     if order == 2 or out is not None:
         raise InputError(f"{argument}: {', '.join(arrays)}: arrays need gradient=, without out=")
-    found = _by_name(policy, kernel, args, (arrays, paths))
+    found = _by_name(policy, kernel, args, kinds)
     return launch(policy, kernel, *args), _selected_results(found, gradient, names)
 
 
 def _kinds(kernel, args, names, argument):
-    """Return the arrays by their names, and the paths of the numbers of each of the others."""
+    """Return the arrays by their names, the paths of the numbers of each of the others, and all paths."""
     values = _values(kernel, args, names, argument)
     arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
-    return arrays, {n: _numbers(kernel, n, v, argument) for n, v in values.items() if n not in arrays}
+    paths = {n: _numbers(kernel, n, v, argument) for n, v in values.items() if n not in arrays}
+    return arrays, paths, tuple(sum(paths.values(), []))
 
 
 def _by_numbers(launch, policy, kernel, args, numbers, order, out):
     n, derived = len(numbers), derivative(kernel, numbers, value=True, order=order)
     count = 1 + n + (n * (n + 1) // 2 if order == 2 else 0)
     results = launch(policy, derived, *args, reducer=(Sum,) * count, out=out)
-    return results and _arrays(results, n)
+    if not results:
+        return None
+    value, slopes, second = results[0], np.array(results[1 : n + 1]), results[n + 1 :]
+    if order == 1:
+        return value, slopes
+    hessian, below = np.empty((n, n), slopes.dtype), np.tril_indices(n)
+    hessian[below] = hessian.T[below] = second
+    return value, slopes, hessian
 
 
 def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
     """Return derivatives in reverse mode, by the names of arrays and numbers."""
     from .adjoint import pulled_back
 
-    arrays, paths = kinds
-    numbers = tuple(sum(paths.values(), []))
+    arrays, paths, numbers = kinds
     given = arrays | _values(kernel, args, of or (), "of")
     found, slopes = pulled_back(policy, kernel, args, given, tuple(arrays), numbers, of, order, into)
     slopes = iter(slopes)
@@ -253,32 +259,20 @@ def _only(launch, policy, kernel, args, reducer, argument):
     return best, dataclasses.replace(policy, begin=place, end=end)
 
 
-def _arrays(results, n):
-    """Return the value, the derivatives by n numbers, and the second ones, if there are any."""
-    value, slopes, second = results[0], np.array(results[1 : n + 1]), results[n + 1 :]
-    if not second:
-        return value, slopes
-    hessian, below = np.empty((n, n), slopes.dtype), np.tril_indices(n)
-    hessian[below] = hessian.T[below] = second
-    return value, slopes, hessian
-
-
 def _values(kernel, args, paths, argument):
     """Return the arguments, or the parts of some, at paths."""
-    given = dict(zip(kernel.params[len(kernel.params) - len(args) :], args))
-    return {path: _value(kernel, given, path, argument) for path in paths}
-
-
-def _value(kernel, given, path, argument):
-    """Return the argument, or the part of one, at a path."""
-    first, *fields = path.split(".")
-    value = given.get(first)
-    for field in fields:
-        names = fields_of(type(value))
-        if names is None or field not in names.params:
-            raise InputError(f"{argument}: '{path}' of kernel '{kernel.name}' is no field of {value!r:.60}")
-        value = getattr(value, field)
-    return value
+    given, found = dict(zip(kernel.params[len(kernel.params) - len(args) :], args)), {}
+    for path in paths:
+        first, *fields = path.split(".")
+        value = given.get(first)
+        for field in fields:
+            if field not in getattr(fields_of(type(value)), "params", ()):
+                raise InputError(
+                    f"{argument}: '{path}' of kernel '{kernel.name}' is no field of {value!r:.60}"
+                )
+            value = getattr(value, field)
+        found[path] = value
+    return found
 
 
 def _numbers(kernel, path, value, argument):

@@ -9,8 +9,6 @@ that is in no table here is refused.
 Second derivatives are a second traversal, over the result of the first.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import functools
@@ -19,8 +17,7 @@ import warnings
 
 from ..core.compiler.reading.build import MOST_OPERATIONS
 from ..core.compiler.reading.tree import Call, If, inside, Leave, Loop, Operation, Rejoin, Set, Variable, View
-from ..core.language import types as t
-from ..core.language import words
+from ..core.language import types as t, words
 from ..core.language.kernel import Function, from_text
 from ..errors import LanguageError
 from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
@@ -157,12 +154,6 @@ class Walk:
         build.block = outer
 
     def statement(self, node):
-        handle = _STATEMENTS.get(node.__class__)
-        if handle is None:
-            raise LanguageError(
-                f"kernel '{self.build.kernel_name}' ({node.line}): a"
-                f" {node.__class__.__name__} has no derivative"
-            )
         if len(self.build.order) > MOST_OPERATIONS:
             self.build.fail(
                 self.text.tree,
@@ -171,7 +162,7 @@ class Walk:
             )
         self.build.line = node.line
         self.build.at = getattr(node, "at", None) or self.build.at
-        handle(self, node)
+        _STATEMENTS[node.__class__](self, node)
 
     def keep(self, node):
         """Append an existing node to the open block, and nodes up to it to the order of evaluation."""
@@ -252,8 +243,11 @@ class Walk:
         self.put_tangents(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
 
     def refuse_view(self, view, why="it may be an array argument, whose elements have no tangents"):
-        name, where = view.name.partition("@")[0] or view.label, self.build.line
-        raise LanguageError(f"kernel '{self.build.kernel_name}' ({where}): '{name}' has no derivative: {why}")
+        self.refuse(f"'{view.name.partition('@')[0] or view.label}' has no derivative: {why}")
+
+    def refuse(self, why):
+        """Raise LanguageError for the line at which this walk, or that of reverse mode, is."""
+        raise LanguageError(f"kernel '{self.build.kernel_name}' ({self.build.line}): {why}")
 
     # ---- operations
     def operation(self, o):

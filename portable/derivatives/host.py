@@ -1,7 +1,5 @@
 """A derived function called on the host: one index of a launch on the serial space."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiler.reading.signature import Signature

@@ -3,15 +3,12 @@
 A rule receives the walk (forward.py) and the operation; it inserts tangents after it, or refuses it.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..core.compiler.reading.calls import MOST_PRIVATE
-from ..core.compiler.reading.tree import Operation, View
+from ..core.compiler.reading.tree import View, one_of
 from ..core.language import types as t
 from ..core.language.reducer import Sum
-from ..core.language.types import UNIFORM
 
 PASSIVE = frozenset(  # operations whose result is no float, or locally constant
     "compare not invert one lanes together barrier assert print breakpoint extent counter member rank"
@@ -38,22 +35,17 @@ def shadow(walk, view, k):
     return walk.build.put(made)
 
 
-def _part_of_tangents(walk, view, whole, k):
-    """Return the existing array of tangents of `whole`, of which `view` is a part or a choice."""
-    return walk.tangents.get((whole, k)) or walk.refuse_view(view)
+def _existing(walk, view, k):
+    """Return the array of tangents of an array; refuse it if there is none."""
+    return walk.tangents.get((view, k)) or walk.refuse_view(view)
 
 
 def _chosen(walk, view, k):
-    options = [_part_of_tangents(walk, view, v, k) for v in view.options]
-    made = View(view.label, options[0].dtype, [], view.readonly, items=view.items, options=options)
-    made.shape = [
-        Operation("extent", attr=(made, d), dtype="int", kind=UNIFORM) for d in range(len(view.shape))
-    ]
-    return made
+    return one_of(view.label, view.items, [_existing(walk, v, k) for v in view.options])
 
 
 def _part(walk, view, k):
-    base = _part_of_tangents(walk, view, view.base, k)
+    base = _existing(walk, view.base, k)
     flags = view.readonly, False, view.lanes_last
     return View(view.label, base.dtype, view.shape, *flags, view.store, base, view.items)
 
@@ -76,13 +68,14 @@ def _get(walk, o):
     walk.put_tangents(o, put)
 
 
-def _rule_of_first(op):
-    """Return the rule of an operation whose tangent is the same operation on the first argument's tangent."""
+def _of_first(walk, o):
+    """Insert the same operation on the first argument's tangent."""
+    first, *others = o.args
+    walk.put_tangents(o, lambda k: walk.build.operation(o.op, walk.slope(first, k), *others, attr=o.attr))
 
-    def rule(walk, o):
-        walk.put_tangents(o, lambda k: op(walk.build, o, walk.slope(o.args[0], k)))
 
-    return rule
+def _rounded(walk, o):
+    walk.put_tangents(o, lambda k: walk.build.rounded(walk.slope(o.args[0], k)))
 
 
 def _cast(walk, o):
@@ -93,9 +86,8 @@ def _cast(walk, o):
     walk.put_tangents(o, lambda k: walk.build.cast(walk.slope(o.args[0], k), o.attr))
 
 
-def _select(walk, o):
-    c, a, b = o.args
-    walk.put_tangents(o, lambda k: walk.build.select(c, walk.slope(a, k), walk.slope(b, k)))
+def _put_choice(walk, o, condition, a, b):
+    walk.put_tangents(o, lambda k: walk.build.select(condition, walk.slope(a, k), walk.slope(b, k)))
 
 
 def second_wins(build, o, a, b):
@@ -109,17 +101,13 @@ def second_wins(build, o, a, b):
 
 def _extreme(walk, o):
     """Insert the tangent of the selected number; of equal ones that is the first."""
-    a, b = o.args
     if walk.mask(o):
-        later = second_wins(walk.build, o, a, b)
-        walk.put_tangents(o, lambda k: walk.build.select(later, walk.slope(b, k), walk.slope(a, k)))
+        _put_choice(walk, o, second_wins(walk.build, o, *o.args), *o.args[::-1])
 
 
 def _load(walk, o):
     def put(k):
-        view = walk.tangents.get((o.view, k))
-        if view is None:
-            walk.refuse_view(o.view)
+        view = _existing(walk, o.view, k)
         return walk.build.operation("load", *o.args, view=view, dtype=o.dtype, counts=o.counts)
 
     walk.put_tangents(o, put)
@@ -144,7 +132,7 @@ def _stored(walk, o):
 def _store(walk, o):
     *indices, value = o.args
     for k in bits(_stored(walk, o)):
-        view = walk.tangents.get((o.view, k)) or walk.refuse_view(o.view)
+        view = _existing(walk, o.view, k)
         walk.build.operation("store", *indices, walk.slope(value, k), view=view, counts=o.counts)
 
 
@@ -173,17 +161,15 @@ def _collective(walk, o):
 RULES = {
     "get": _get,
     "cast": _cast,
-    "select": _select,
+    "select": lambda walk, o: _put_choice(walk, o, *o.args),
     "extreme": _extreme,
     "load": _load,
     "store": _store,
     "atomic": _atomic,
     "combine": _collective,
     "before": _collective,
-    "item": _rule_of_first(lambda build, o, slope: build.operation("item", slope, attr=o.attr)),
-    "settle": _rule_of_first(lambda build, o, slope: build.operation("settle", slope, attr=o.attr)),
-    "rounded": _rule_of_first(lambda build, o, slope: build.rounded(slope)),
-    "broadcast": _rule_of_first(lambda build, o, slope: build.operation("broadcast", slope, o.args[1])),
+    "rounded": _rounded,
+    **dict.fromkeys(("item", "settle", "broadcast"), _of_first),
 }
 # operations that pass where their arguments have no tangents, and why they are refused else
 WITHOUT = {

@@ -1,10 +1,9 @@
 """A source read with its derivatives, in place of its call."""
 
-from __future__ import annotations
-
 from ..core.compiler.reading.tree import Operation, arranged, flat, mapped
 from ..core.language import types as t
 from ..errors import LanguageError
+from .changes import place_of
 from .forward import Walk
 
 
@@ -47,7 +46,7 @@ def _seeded_result(build, base, args, node, paths):
 def _seeded(build, text, args, path, seeds):
     """Return the arguments, with separate numbers at a path: its fields, or all."""
     first, *fields = path.split(".")
-    k = [name.partition("@")[0] for name in text.params].index(first)
+    k = place_of(text, first)
     place, what = text.tree.args.args[k], f"derivative with respect to '{path}':"
     found = _separated(
         build, args[k], fields, seeds, lambda why: build.fail(place, f"{what} {why}", LanguageError, text)

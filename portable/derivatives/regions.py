@@ -6,14 +6,13 @@ need are kept at `N_KEPT` iterations of the loop, and at as many within the part
 iterations between are run again.
 """
 
-from __future__ import annotations
-
-import functools
+from functools import partial
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Set, Variable, View, inside
 from ..core.language import types as t
 
 N_KEPT = 64
+WRITES = "store", "atomic"
 LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 if no statement has left the region
 
 
@@ -55,9 +54,11 @@ def within(s):
     return [q for block in inside(s) for q in block.body]
 
 
-def changes(nodes):
-    """Return True if statements change arrays."""
-    return any(getattr(s, "op", "") in ("store", "atomic") or changes(within(s)) for s in nodes)
+def every(nodes):
+    """Yield statements, and all inside them."""
+    for s in nodes:
+        yield s
+        yield from every(within(s))
 
 
 def leaves(nodes):
@@ -75,12 +76,11 @@ def leaves(nodes):
 def assigned(target, nodes):
     """Return the targets of assignments, in order: variables, and elements of arrays."""
     found = {}
-    for s in nodes:
+    for s in every(nodes):
         sets = s.setup if s.__class__ is Call else s.results if s.__class__ is Leave else [s]
         found |= dict.fromkeys(q.variable for q in sets if q.__class__ is Set)
-        if s.__class__ is Operation and s.op in ("store", "atomic"):
+        if getattr(s, "op", "") in WRITES:
             found |= dict.fromkeys(target.elements(s.view))
-        found |= assigned(target, within(s))
     return found
 
 
@@ -98,15 +98,13 @@ class Region:
         self.keys = [*(key for key in found if key in env), *more]
 
     def put(self, what, env):
-        env[LEFT] = self.r.build.const(0)
+        env[LEFT] = zero("int")
         self.body(what, env)
 
     def record_region(self, entry, env, backwards):
-        """Add to the tape the adjoint of the region between `entry` and `env`, by `backwards(once,
-        entry)`.
-        """
+        """Add to the tape the adjoint of the region between `entry` and `env`, by `backwards(once)`."""
         after = {key: env[key] for key in self.keys if env[key] in self.r.live}
-        self.r.tape.append(functools.partial(self.take_back, entry, after, backwards))
+        self.r.tape.append(partial(self.take_back, entry, after, backwards))
 
     def take_back(self, entry, after, backwards):
         """Emit the adjoint, from the numbers that entered the region and the adjoints of its results."""
@@ -117,8 +115,8 @@ class Region:
 
         def put(outside):
             for key, variable in carries.items():
-                r.assign(variable, seeds[key] or r.build.const(0.0))
-            backwards(functools.partial(self.once_back, carries, outside), entry)
+                r.assign(variable, seeds[key] or 0.0)
+            backwards(partial(self.once_back, carries, outside))
 
         if r.emit_separately(put, any(seeds.values())):
             r.masking = self.masking
@@ -137,7 +135,7 @@ class Region:
             r.add(env[key], r.got(variable))
         r.backwards(tape)
         for key, variable in carries.items():
-            r.assign(variable, r.adjoints.pop(entered[key], None) or r.build.const(0.0))
+            r.assign(variable, r.adjoints.pop(entered[key], None) or 0.0)
         left, r.adjoints = r.adjoints, outer
         for number, value in left.items():
             variable = variables.setdefault(number, Variable("adjoint"))
@@ -146,26 +144,22 @@ class Region:
 
 
 class Run:
-    """A region whose keys are in variables. first : the number of a loop's first iteration; note : called
-    with the number of each iteration and its input.
-    """
+    """A region whose keys are in variables. note : called with the number of each iteration and its input."""
 
-    def __init__(self, region, env, first=None, note=None):
-        self.region, self.env, self.first, self.note = region, env, first, note
-        self.keys = [key for key in region.keys if key in env]
+    def __init__(self, region, env, note=None):
+        self.region, self.r, self.env, self.note = region, region.r, env, note
 
     def put(self, frame):
         """Emit the region, by `frame(self)`. Numbers that depend on a lost number are lost, too, as is known
         only afterwards: iterations that need such numbers are then emitted again.
         """
-        r, env, begin = self.region.r, self.env, marks(self.region.r.build)
-        self.gone, self.also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
+        env, begin, keys = self.env, marks(self.r.build), self.region.keys
+        self.gone, self.also = {key: env[key].attr for key in keys if env[key].op == "lost"}, True
         while self.also:
             undo(begin)
-            self.also = {}
-            self.held = {k: Variable(getattr(k, "name", "carried")) for k in self.keys if k not in self.gone}
+            self.also, self.held = {}, {key: Variable("carried") for key in keys if key not in self.gone}
             for key, variable in self.held.items():
-                r.assign(variable, env[key])
+                self.r.assign(variable, env[key])
             frame(self)
             self.gone |= self.also
             if not self.region.loop:
@@ -175,29 +169,25 @@ class Run:
     def read(self, env):
         """Bind the keys to the present values of their variables."""
         loop = self.region.loop
-        for key in self.keys:
+        for key in self.region.keys:
             if key in self.gone:
                 number = unknown_number(dtype_of(key), *[(loop, key)] * bool(loop), *self.gone[key])
             else:
-                number = self.region.r.got(self.held[key], dtype_of(key))
-            self.region.r.hold(env, key, number)
+                number = self.r.got(self.held[key], dtype_of(key))
+            self.r.hold(env, key, number)
 
     def run_once(self, what):
-        region, own = self.region, dict(self.env)
-        if region.loop:
+        own = dict(self.env)
+        if self.region.loop:
             self.read(own)
         if self.note:
             self.note(what, own)
-        region.r.separate_tape(region.put, _number(region.r, self.first, what), own)
+        self.r.separate_tape(self.region.put, what, own)
         for key, variable in self.held.items():
             if own[key].op == "lost":
                 self.also[key] = own[key].attr
             else:
-                region.r.assign(variable, own[key])
-
-
-def _number(r, first, c):
-    return c if first is None else r.build.binary("+", first, c)
+                self.r.assign(variable, own[key])
 
 
 # ---- branches
@@ -210,71 +200,68 @@ def fork(r, condition, bodies, nodes, env, more=()):
         if bodies[not condition.const]:
             bodies[not condition.const](env)
         return
-    build = r.build
 
     def sides(once):
-        node = build.put(If(condition, Block(build.block), Block(build.block), (True, True)))
+        here = r.build.block
+        node = r.build.put(If(condition, Block(here), Block(here), (True, True)))
         for block, body in zip((node.then, node.otherwise), bodies):
             if body:
                 r.inside(block, once, body)
 
     more = [*more, *[LEFT] * bool(leaves(nodes))]
-    region = Region(r, nodes, lambda body, own: body(own), env, more=more)
-    entry = dict(env)
+    region, entry = Region(r, nodes, lambda body, own: body(own), env, more=more), dict(env)
     Run(region, env).put(lambda run: sides(run.run_once))
-    region.record_region(entry, env, lambda once, entry: sides(lambda body: once(body, dict(entry))))
+    region.record_region(entry, env, lambda once: sides(lambda body: once(body, dict(entry))))
 
 
 def emit_rest(r, put, nodes, env):
     """Emit the rest of a block, executed if no statement has left it."""
-    fork(r, r.build.compare("==", env[LEFT], r.build.const(0)), (put, None), nodes, env)
+    fork(r, r.build.compare("==", env[LEFT], 0), (put, None), nodes, env)
 
 
 # ---- loops
 def loop(r, s, env):
     """Emit a loop of the tree, and add its adjoint to the tape; `r`: a Reverse."""
     if s.form == "range" and not isinstance(s.step, int):
-        r.refuse(s, "a range in reverse mode needs a step known at compile time")
-    if s.form == "while" and changes(s.test.body):
-        r.refuse(s, "the test of a while changes an array; change it in the body")
+        r.walk.refuse("a range in reverse mode needs a step known at compile time")
+    if s.form == "while" and any(getattr(q, "op", "") in WRITES for q in every(s.test.body)):
+        r.walk.refuse("the test of a while changes an array; change it in the body")
     ways = leaves(within(s))
     if s.form == "trips":
         unrolled(r, s.trips, env)
     else:
         trips(r, s, env, ways - {"continue"})
-    left, none = env[LEFT], r.build.const(0)
-    returned = r.build.compare("==", left, r.build.const(CODES["return"]))
-    env[LEFT] = r.build.select(returned, left, none) if "return" in ways else none
+    left = env[LEFT]
+    returned = r.build.compare("==", left, CODES["return"])
+    env[LEFT] = r.build.select(returned, left, 0) if "return" in ways else zero("int")
 
 
 def unrolled(r, blocks, env):
     """Emit the iterations of an unrolled loop, which may be left early."""
-    build = r.build
     r.forward(blocks[0].body, env)
-    goes_on = build.compare("==", env[LEFT], build.const(CODES["continue"]))
-    env[LEFT] = build.select(goes_on, build.const(0), env[LEFT])
+    goes_on = r.build.compare("==", env[LEFT], CODES["continue"])
+    env[LEFT] = r.build.select(goes_on, 0, env[LEFT])
     if blocks[1:]:
         nodes = [s for block in blocks[1:] for s in block.body]
-        emit_rest(r, functools.partial(unrolled, r, blocks[1:]), nodes, env)
+        emit_rest(r, partial(unrolled, r, blocks[1:]), nodes, env)
 
 
 def trips(r, s, env, left):
     """Emit the iterations of a loop; `left`: the ways in which a statement may leave it."""
-    region = Region(r, [s], functools.partial(trip, r, s), env, s, [LEFT] * bool(left))
+    region = Region(r, [s], partial(trip, r, s), env, s, [LEFT] * bool(left))
     entry, n = dict(env), count(r, s, env) if s.form == "range" else None
     run = Run(region, env)
     if n is None or left:
-        n = Search(r, s, n, run).trips()
+        n = searched(r, s, n, run)
     else:
-        run.put(lambda run: counted(r, n, run.run_once))
-    region.record_region(entry, env, lambda once, entry: Back(region, once).all(n, entry))
+        run.put(lambda run: counted(r, 0, n, run.run_once))
+    region.record_region(entry, env, lambda once: Back(region, once).all(n, entry))
 
 
 def trip(r, s, number, env):
     """Emit one iteration, of this number."""
-    build = r.build
     if s.form == "range":
-        k = number if s.step == 1 else build.binary("*", number, build.const(s.step))
+        k = r.build.binary("*", number, s.step)
         env[s.counter] = r.moved(r.present_value(s.start, env), k)
     r.counters.append(env.get(s.counter))
     r.forward(s.body.body, env)
@@ -291,61 +278,60 @@ def looped(r, loop, put, *args):
     build.frame.loops.pop()
 
 
-def counted(r, n, put, down=False):
-    """Put `for c in range(n)`, or downwards."""
-    build, minus = r.build, r.build.const(-1)
-    start, stop = (build.binary("+", n, minus), minus) if down else (build.const(0), n)
+def counted(r, first, n, put, down=False):
+    """Put a loop over n numbers from `first` on, or over the same downwards."""
+    build = r.build
+    start, stop = build.operands(first, build.binary("+", first, n))
+    if down:
+        start, stop = (build.binary("-", end, 1) for end in (stop, start))
     loop = Loop("range", build.frame.call, start=start, stop=stop, step=-1 if down else 1)
     loop.counter = Operation("counter", [start], attr=loop, dtype="int")
     build.order.append(loop.counter)
     looped(r, loop, put, loop.counter)
 
 
-class Search:
-    """A loop whose number of iterations is found by running it: a while, or a range of at most n that is left
-    early.
+def one_more(r, s, n, made, env):
+    """Return the condition for another iteration of a loop after those that were made."""
+    if s.form == "range":
+        return r.build.compare("<", made, n)
+    env[LEFT] = zero("int")
+    r.separate_tape(r.forward, s.test.body, env)
+    return r.present_value(s.condition, env)
+
+
+def searched(r, s, n, run):
+    """Emit a loop whose number of iterations is found by running it, a while, or a range of at most n that is
+    left early; return this number.
     """
+    build, made, go = r.build, Variable("trips"), Variable("goes_on")
 
-    def __init__(self, r, s, n, run):
-        self.r, self.s, self.n, self.run = r, s, n, run
-        self.made, self.go = Variable("trips"), Variable("goes_on")
+    def test(loop):
+        own = dict(run.env)
+        run.read(own)
+        r.assign(go, False)
+        r.emit_if(build.compare("<=", own[LEFT], CODES["continue"]), going_on, own)
+        loop.condition = r.got(go, "bool")
 
-    def trips(self):
-        """Emit it; return its number of iterations."""
-        self.run.put(self.frame)
-        return self.r.got(self.made, "int")
-
-    def frame(self, run):
-        r, build = self.r, self.r.build
-        r.assign(self.made, build.const(0))
-        r.assign(self.go, build.const(True))
-        loop = Loop("while", build.frame.call, test=Block(build.block))
-        r.inside(loop.test, self.test, loop)
-        looped(r, loop, self.body)
-
-    def test(self, loop):
-        r, build, own = self.r, self.r.build, dict(self.run.env)
-        self.run.read(own)
-        r.assign(self.go, build.const(False))
-        r.emit_if(build.compare("<=", own[LEFT], build.const(CODES["continue"])), self.goes_on, own)
-        loop.condition = r.got(self.go, "bool")
-
-    def goes_on(self, own):
+    def going_on(own):
         """Set the condition for another iteration, if no statement has left the loop."""
-        r = self.r
-        if self.s.form == "range":
-            condition = r.build.compare("<", r.got(self.made, "int"), self.n)
-        else:
-            own[LEFT] = r.build.const(0)
-            r.separate_tape(r.forward, self.s.test.body, own)
-            condition = r.present_value(self.s.condition, own)
+        condition = one_more(r, s, n, r.got(made, "int"), own)
         r.need(condition)
-        r.assign(self.go, r.build.cast(condition, "bool"))
+        r.assign(go, build.cast(condition, "bool"))
 
-    def body(self):
-        r, number = self.r, self.r.got(self.made, "int")
-        self.run.run_once(number)
-        r.assign(self.made, r.build.binary("+", number, r.build.const(1)))
+    def body():
+        number = r.got(made, "int")
+        run.run_once(number)
+        r.assign(made, build.binary("+", number, 1))
+
+    def frame(run):
+        r.assign(made, 0)
+        r.assign(go, True)
+        loop = Loop("while", build.frame.call, test=Block(build.block))
+        r.inside(loop.test, test, loop)
+        looped(r, loop, body)
+
+    run.put(frame)
+    return r.got(made, "int")
 
 
 def count(r, s, env):
@@ -354,13 +340,7 @@ def count(r, s, env):
     start, stop = (build.cast(r.present_value(v, env), "int") for v in (s.start, s.stop))
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
-    n = high if low.const == 0 else build.binary("-", high, low)
-    return n if abs(s.step) == 1 else _parts(build, n, build.const(abs(s.step)))
-
-
-def _parts(build, n, size):
-    """Return n / size, rounded up."""
-    return build.binary("//", build.binary("+", n, build.binary("-", size, build.const(1))), size)
+    return build.parts_of(build.binary("-", high, low), abs(s.step))
 
 
 class Back:
@@ -377,58 +357,58 @@ class Back:
         self.r.need(n, *(entry[key] for key in self.kept))
         gone = [key for key in self.region.keys if key not in self.kept and key != LEFT]
         env = entry | {key: unknown_number(dtype_of(key), (self.region.loop, key)) for key in gone}
-        self.part(None, n, env, 2)
+        self.part(0, n, env, 2)
 
     def part(self, first, n, env, depth):
         """Emit n iterations from number `first` on, whose input is the kept numbers of `env`."""
-        r = self.r
+        r, build, size = self.r, self.r.build, 1
         if depth == 0 or not self.kept:
-            counted(r, n, functools.partial(self.repeat_iteration, first, env), down=True)
+            counted(r, first, n, partial(self.repeat_iteration, first, env), down=True)
             return
-        build, size = r.build, r.build.const(1)
         arrays = {key: self.array(dtype_of(key)) for key in self.kept}
         if n.const is None or n.const > N_KEPT:
-            size = build.extreme(">", _parts(build, n, build.const(N_KEPT)), size, False)
-        self.forward(first, n, dict(env), functools.partial(self.note, arrays, size))
-        one_part = functools.partial(self.inner, first, n, env, depth, arrays, size)
-        counted(r, _parts(build, n, size), one_part, down=True)
+            size = build.extreme(">", build.parts_of(n, N_KEPT), 1)
+        self.forward(first, n, dict(env), partial(self.note, arrays, first, size))
+        one_part = partial(self.inner, first, n, env, depth, arrays, size)
+        counted(r, 0, build.parts_of(n, size), one_part, down=True)
 
     def inner(self, first, n, env, depth, arrays, size, q):
         """Emit the part of number q, of `size` iterations or the rest of n."""
         r, build = self.r, self.r.build
-        begin, own = build.binary("*", q, size), dict(env)
+        behind, own = build.binary("*", q, size), dict(env)
+        begin = build.binary("+", first, behind)
         for key, array in arrays.items():
-            loaded = build.operation("load", q, view=array, dtype=array.dtype)
-            r.hold(own, key, build.cast(loaded, dtype_of(key)))
-        if size.const == 1:
-            self.run_once(_number(r, first, begin), own)
+            r.hold(own, key, build.cast(r.loaded(array, q), dtype_of(key)))
+        if size == 1:
+            self.run_once(begin, own)
         else:
-            rest = build.extreme("<", size, build.binary("-", n, begin), False)
-            self.part(_number(r, first, begin), rest, own, depth - 1)
+            rest = build.extreme("<", size, build.binary("-", n, behind))
+            self.part(begin, rest, own, depth - 1)
 
     def array(self, dtype):
         dtype = t.strong(dtype, self.r.build.float_dtype)
         return self.r.build.put(View("kept", dtype, [N_KEPT], lanes_last=True, store="(local)"))
 
-    def note(self, arrays, size, c, own):
+    def note(self, arrays, first, size, c, own):
         """Keep the input of an iteration, if it is one of those to be kept."""
         build = self.r.build
+        place = build.binary("-", c, first)
 
         def store():
             build.writes()
             for key, array in arrays.items():
-                build.operation("store", build.binary("//", c, size), own[key], view=array)
+                build.operation("store", build.binary("//", place, size), own[key], view=array)
 
-        self.r.emit_if(build.compare("==", build.binary("%", c, size), build.const(0)), store)
+        self.r.emit_if(build.compare("==", build.binary("%", place, size), 0), store)
 
     def forward(self, first, n, env, note=None):
         """Run n iterations again, whose results must include the kept numbers."""
-        Run(self.region, env, first, note).put(lambda run: counted(self.r, n, run.run_once))
+        Run(self.region, env, note).put(lambda run: counted(self.r, first, n, run.run_once))
         self.r.need(*(env[key] for key in self.kept))
 
     def repeat_iteration(self, first, env, c):
-        """Repeat iteration first + c, after running those before it."""
+        """Repeat iteration c, after running those from number `first` on."""
         own = dict(env)
         if self.kept:
-            self.forward(first, c, own)
-        self.run_once(_number(self.r, first, c), own)
+            self.forward(first, self.r.build.binary("-", c, first), own)
+        self.run_once(c, own)

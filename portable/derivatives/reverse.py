@@ -7,15 +7,12 @@ its input numbers, so that no number is kept that can be recomputed. Numbers tha
 there, unless an adjoint needs one: `Needed` restarts with that one kept.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
 from ..core.language import types as t
-from ..errors import LanguageError
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, second_wins
 from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, zero
@@ -91,10 +88,14 @@ class Reverse:
     def assign(self, variable, value):
         build = self.build
         home = self.homes.setdefault(variable, build.block)
-        build.put(Set(variable, value, home, build.block, build.loop_here(), at=build.at))
+        build.put(Set(variable, *build.operands(value), home, build.block, build.loop_here(), at=build.at))
 
     def got(self, variable, dtype=None):
         return self.build.operation("get", attr=variable, dtype=dtype)
+
+    def loaded(self, view, *indices):
+        """Return an element of an array made here, or of one of adjoints."""
+        return self.build.operation("load", *indices, view=view, dtype=t.loaded_dtype(view.dtype))
 
     def inside(self, block, put, *args):
         """Emit nodes into a block."""
@@ -111,16 +112,12 @@ class Reverse:
         node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
         self.inside(node.then, put, *args)
 
-    def refuse(self, node, why):
-        raise LanguageError(f"kernel '{self.build.kernel_name}' ({node.line}): {why}")
-
     def present_value(self, number, env):
         """Return the present value of a number of the tree."""
+        (number,) = self.build.operands(number)
         if number.const is not None:
             return number
-        if number.op == "extent":
-            return self.extent(*number.attr, env)
-        return env[number]
+        return self.extent(*number.attr, env) if number.op == "extent" else env[number]
 
     def hold(self, env, key, number):
         """Bind a key to a number; the tree determines if it depends on the arrays."""
@@ -132,7 +129,7 @@ class Reverse:
     def forward(self, body, env):
         for k, s in enumerate(body):
             self.build.at = getattr(s, "at", None) or self.build.at
-            self.build.line = s.line or self.build.line
+            self.build.line = self.walk.build.line = s.line or self.build.line
             _STATEMENTS[s.__class__](self, s, env)
             after = body[k + 1 :]
             if env[LEFT].const != 0 and after:
@@ -140,14 +137,13 @@ class Reverse:
                 return
 
     def call(self, s, env):
-        self.forward(s.setup, env)
-        self.forward(s.body.body, env)
-        env[LEFT] = self.build.const(0)
+        self.forward([*s.setup, *s.body.body], env)
+        env[LEFT] = zero("int")
 
     def leave(self, s, env):
         for r in s.results:
             env[r.variable] = self.present_value(r.value, env)
-        env[LEFT] = self.build.const(CODES[s.how])
+        (env[LEFT],) = self.build.operands(CODES[s.how])
 
     def branch(self, s, env):
         bodies = [b.body if b else [] for b in (s.then, s.otherwise)]
@@ -166,7 +162,7 @@ class Reverse:
             return False
         body, order = undo(begin[:2])
         for number, variable in variables.items():
-            self.assign(variable, self.adjoints.get(number) or build.const(0.0))
+            self.assign(variable, self.adjoints.get(number) or 0.0)
         build.block.body += body
         build.order += order
         for number, variable in variables.items():
@@ -236,8 +232,7 @@ class Reverse:
             if a in self.live and partial is not None:
                 value = product(build, partial_of(build, partial, args, made, self.need), adjoint)
                 if self.masking and value.op == "binary":  # 0 times a possibly infinite number
-                    none = build.const(0.0)
-                    value = build.select(build.compare("==", adjoint, none), none, value)
+                    value = build.select(build.compare("==", adjoint, 0.0), 0.0, value)
                 self.add(a, value)
 
     def cast(self, o, args, made, adjoint):
@@ -247,8 +242,8 @@ class Reverse:
 
     def add_choice(self, condition, a, b, adjoint):
         self.need(condition)
-        self.masking, none = True, self.build.const(0.0)
-        for number, sides in ((a, (adjoint, none)), (b, (none, adjoint))):
+        self.masking = True
+        for number, sides in ((a, (adjoint, 0.0)), (b, (0.0, adjoint))):
             if number in self.live:
                 self.add(number, self.build.select(condition, *sides))
 
@@ -270,28 +265,25 @@ class Reverse:
     def view(self, view, env):
         if view.options or view.store == "(scratch)":
             why = "it is one of several arrays; write a branch"
-            self.refuse_view(view, "teams have none in reverse" if view.store else why)
+            self.walk.refuse_view(view, "teams have none in reverse" if view.store else why)
         if view.base is None and view.store == "(local)":
             env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in places(view)}
         elif view.base is None:
             env[view] = self.build.put(View(*(getattr(view, name) for name in View.__slots__)))
 
-    def refuse_view(self, view, why):
-        self.walk.build.line = self.build.line
-        self.walk.refuse_view(view, why)
-
     def extent(self, view, dimension, env):
         """Return an extent of a view, as a number."""
         build, n = self.build, view.shape[dimension]
-        if isinstance(n, int) or view.base is None:
-            return build.extent(n if isinstance(n, int) else env[view].shape[dimension])
+        if view.base is None:
+            return env[view].shape[dimension]
         if n.attr[0] is not view:
             return self.extent(*n.attr, env)
         slices = [(*item, n) for item, n in zip(view.items, view.base.shape) if isinstance(item, tuple)]
         low, high, n = slices[dimension]
-        whole = self.present_value(build.extent(n), env)
-        end = build.extreme("<", self.bound(high, n, env), whole, False) if high else whole
-        return build.extreme(">", build.binary("-", end, self.bound(low, n, env)), build.const(0), False)
+        end = self.present_value(n, env)
+        if high:
+            end = build.extreme("<", self.bound(high, n, env), end)
+        return build.extreme(">", build.binary("-", end, self.bound(low, n, env)), 0)
 
     def place(self, view, indices, env):
         """Return the array from outside, or made here, that a view is a part of, and the indices in it."""
@@ -316,11 +308,11 @@ class Reverse:
     def bound(self, bound, n, env):
         """Return the bound of a slice, which may be counted from the end."""
         build = self.build
-        low = build.const(0) if bound is None else self.present_value(bound, env)
+        low = self.present_value(bound or 0, env)
         self.need(low)
         if low.const is None or low.const < 0:
-            none, end = build.const(0), build.binary("+", low, self.present_value(build.extent(n), env))
-            low = build.select(build.compare("<", low, none), build.extreme(">", end, none, False), low)
+            end = build.extreme(">", build.binary("+", low, self.present_value(n, env)), 0)
+            low = build.select(build.compare("<", low, 0), end, low)
         return low
 
     def element(self, view, indices, env):
@@ -344,11 +336,11 @@ class Reverse:
         """Yield (key, condition that it is the indexed one) for each element of a local array."""
         if math.prod(view.shape) > MOST_ELEMENTS:
             what = "in reverse, local arrays that are indexed by variables have"
-            self.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")
+            self.walk.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")
         self.need(*indices)
         build = self.build
         for place in places(view):
-            equal = [build.compare("==", i, build.const(k)) for i, k in zip(indices, place)]
+            equal = [build.compare("==", i, k) for i, k in zip(indices, place)]
             yield (view, place), functools.reduce(functools.partial(build.binary, "&"), equal)
 
 

@@ -5,8 +5,6 @@ number if it is constant; None if it is 0, because the argument is an integer or
 Where an operation gives NaN for numbers, so does its row, and all rows derived from it.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..core.language import words

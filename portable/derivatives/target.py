@@ -4,15 +4,13 @@ A known index of an array is a pair (p, c), the policy's p-th index plus a const
 is None.
 """
 
-from __future__ import annotations
-
-import functools
+from functools import partial, reduce
 from collections import Counter
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
 from .operations import roots
-from .regions import LEFT, unknown_number
+from .regions import LEFT, unknown_number, zero
 from .reverse import places, Reverse
 
 _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
@@ -69,14 +67,9 @@ class Target:
 
     def number(self, reverse, known):
         """Return an index that is known, as a number."""
-        build = reverse.build
         if isinstance(known, int):
-            return build.const(known)
-        return (
-            build.binary("+", self.index[known[0]], build.const(known[1]))
-            if known[1]
-            else self.index[known[0]]
-        )
+            return known
+        return reverse.build.binary("+", self.index[known[0]], known[1])
 
     def elements(self, view):
         """Return the keys of elements that a store to a view may change."""
@@ -123,8 +116,8 @@ class Target:
         elif self.looks and self.walk.mask(root):
             self.sites.setdefault(root, set()).add(known)
         if self.walk.mask(root):
-            add = functools.partial(self.contribute, reverse, root, indices)
-            step = add if held is None else functools.partial(reverse.add, held)
+            add = partial(self.contribute, reverse, root, indices)
+            step = add if held is None else partial(reverse.add, held)
         again = Operation("load", view=root, dtype=o.dtype, counts=o.counts)
         return reverse.emit_again(again, indices, env, step)
 
@@ -155,7 +148,7 @@ class Target:
             why = "may be written twice; keep the number in a variable, and write it once"
             self.walk.fail(o, f"elements of '{root.label}' {why}")
         self.written.setdefault(root, []).append((o, known))
-        reverse.tape.append(functools.partial(self.forget, reverse, root, indices))
+        reverse.tape.append(partial(self.forget, reverse, root, indices))
         self.seed(reverse, root, indices, value, 1)
 
     def each_once(self, reverse, indices):
@@ -176,9 +169,7 @@ class Target:
         def step():
             if value in reverse.live and seeds is not None:
                 reverse.effects += 1
-                found = reverse.build.operation(
-                    "load", *indices, view=seeds, dtype=t.loaded_dtype(seeds.dtype)
-                )
+                found = reverse.loaded(seeds, *indices)
                 reverse.add(value, found if sign > 0 else reverse.build.negate(found))
 
         reverse.tape.append(step)
@@ -187,7 +178,7 @@ class Target:
         """Clear the adjoint of an element before a store: no result depends on its earlier value."""
         if self.owns(root):
             reverse.effects += 1
-            self.overwrite(reverse.build, reverse.build.const(0.0), self.sums[root], indices)
+            self.overwrite(reverse.build, 0.0, self.sums[root], indices)
 
     def owns(self, root):
         """Return True if adjoints of a written array are stored here: of several offsets, at the first."""
@@ -212,13 +203,13 @@ class Target:
             build.operation("atomic", *indices, adjoint, attr=("add", False), view=view, dtype=view.dtype)
             return
         if self.slot is not None:
-            flat = build.const(0)
+            flat = 0
             for i, n in zip(indices, self.extents[root]):
                 flat = build.binary("+", build.binary("*", flat, n), i)
-            lanes = build.const(LANES)
-            indices = [build.binary("//", self.slot, lanes), flat, build.binary("%", self.slot, lanes)]
-        old = build.operation("load", *indices, view=view, dtype=t.loaded_dtype(view.dtype))
-        build.operation("store", *indices, build.binary("+", old, adjoint), view=view)
+            indices = [build.binary("//", self.slot, LANES), flat, build.binary("%", self.slot, LANES)]
+        build.operation(
+            "store", *indices, build.binary("+", reverse.loaded(view, *indices), adjoint), view=view
+        )
 
     def check(self):
         """Refuse arrays with elements that one index writes and another reads or writes."""
@@ -243,7 +234,7 @@ class Target:
         """Emit the adjoint of an index; `seeded`: True if its result is added up, so that its
         adjoint is 1.
         """
-        reverse, env = Reverse(build, self.walk, self, kept), {LEFT: build.const(0)}
+        reverse, env = Reverse(build, self.walk, self, kept), {LEFT: zero("int")}
         _pair(tree.inputs, inputs, env)
         reverse.live |= {env[number] for number in self.numbers}
         self.begin(reverse, env)
@@ -258,13 +249,13 @@ class Target:
         for root, known in self.keys:
             if self.owns(root):
                 self.keep_first(reverse, root, known)
-        found = [reverse.adjoints.get(env[number]) or build.const(0.0) for number in self.numbers]
+        found = [reverse.adjoints.get(env[number]) or zero("float") for number in self.numbers]
         return tuple(found) if len(found) != 1 else found[0]
 
     def begin(self, reverse, env):
         """Record the elements of the arrays before any write."""
         self.home, self.sure = reverse.build.block, set()  # of `sure`: written in every branch
-        self.extents = {root: list(map(reverse.build.extent, env[root].shape)) for root in self.sums}
+        self.extents = {root: env[root].shape for root in self.sums}
         for key in self.keys:
             if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before
                 self.markers[key] = self.loaded(reverse, key, env[key[0]])
@@ -274,9 +265,8 @@ class Target:
 
     def keep_first(self, reverse, root, known):
         """Keep the adjoint of an element as it was at the beginning."""
-        build = reverse.build
-        adjoint = reverse.adjoints.pop(self.markers[root, known], None) or build.const(0.0)
-        put = functools.partial(self.overwrite, build, adjoint)
+        adjoint = reverse.adjoints.pop(self.markers[root, known], None) or 0.0
+        put = partial(self.overwrite, reverse.build, adjoint)
         self.where_inside(reverse, (root, known), self.sums[root], put)
 
     @staticmethod
@@ -286,14 +276,14 @@ class Target:
 
     def loaded(self, reverse, key, view):
         """Return an element, 0 outside the array."""
-        found, dtype = Variable("element"), t.loaded_dtype(view.dtype)
-        reverse.assign(found, reverse.build.const(0.0))
+        found = Variable("element")
+        reverse.assign(found, 0.0)
 
         def load(view, indices):
-            reverse.assign(found, reverse.build.operation("load", *indices, view=view, dtype=dtype))
+            reverse.assign(found, reverse.loaded(view, *indices))
 
         self.where_inside(reverse, key, view, load)
-        return reverse.got(found, dtype)
+        return reverse.got(found, t.loaded_dtype(view.dtype))
 
     def where_inside(self, reverse, key, view, put):
         """Process an element if it is inside the array."""
@@ -301,9 +291,9 @@ class Target:
         if key in self.sure:
             put(view, indices)
             return
-        holds = [build.compare(">=", i, build.const(0)) for i in indices]
-        holds += [build.compare("<", i, build.extent(n)) for i, n in zip(indices, view.shape)]
-        reverse.emit_if(functools.reduce(functools.partial(build.binary, "&"), holds), put, view, indices)
+        holds = [build.compare(">=", i, 0) for i in indices]
+        holds += [build.compare("<", i, n) for i, n in zip(indices, view.shape)]
+        reverse.emit_if(reduce(partial(build.binary, "&"), holds), put, view, indices)
 
 
 def _steps(index, counter):
