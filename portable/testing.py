@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from .core.launch import dispatch
-from .core import events
+from .core import events, registry
 from .core.places import space as spaces
 from .core.language.annotations import AnyPolicy
-from .core import registry
 from .library.copies import copy_of
 from .core.language.kernel import AnyKernel
 from .core.places.policy import as_policy
@@ -93,9 +92,7 @@ def _run(policy, kernel, args, reducers, space):
 
     moved, results = trials.copied(args), ()
     if spaces.resolve(space).memory != spaces.HOST:
-        moved = memory.replaced(
-            moved, (copy_of(array, space) for _, array in memory.arrays_in(moved, [""] * len(moved)))
-        )
+        moved = memory.replaced(moved, lambda array: copy_of(memory.array_of(array), space))
     if reducers:
         results = dispatch.parallel_reduce(policy, kernel, *moved, reducer=reducers)
     else:

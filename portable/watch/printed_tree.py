@@ -1,6 +1,6 @@
 """A typed tree as readable text: `print(pk.explain(...).tree)`."""
 
-from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
+from ..core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
 from ..core.language.types import named
 
 _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
@@ -9,16 +9,15 @@ _MARKS = ("varying", "varying_exit", "varying_continue", "writes")
 def printed_tree(tree):
     """Return one line for each operation, "%3: float64 varying = binary + %1, x" , and for each statement;
     blocks are indented."""
-    writer = _Shown()
+    shown = _Shown()
     for name, node in zip(tree.text.params, tree.inputs):
-        writer.name(node, name)
-    writer.block(tree.root, 0)
-    return "\n".join(writer.lines)
+        shown.name(node, name)
+    return "\n".join(shown.lines(tree.root))
 
 
 class _Shown:
     def __init__(self):
-        self.names, self.lines = {}, []
+        self.names = {}
 
     def name(self, node, name):
         if isinstance(node, tuple):
@@ -37,71 +36,58 @@ class _Shown:
             return f"{self.name_of(node.attr[0])}.shape[{node.attr[1]}]"
         return self.names.setdefault(node, f"%{len(self.names)}")
 
-    def block(self, block, depth):
+    def lines(self, block):
+        """Yield the lines of a block, those of blocks inside indented."""
         for node in block.body:
-            for deeper, part in _PARTS[node.__class__](self.name_of, node):
-                if isinstance(part, Block):
-                    self.block(part, depth + deeper)
-                else:
-                    self.lines.append("  " * (depth + deeper) + part)
+            yield from _LINES[node.__class__](self.name_of, node)
+            for k, part in enumerate(inside(node)):
+                yield from ["then:" if isinstance(node, Loop) else "else:"][: k > 0]
+                yield from map("  {}".format, self.lines(part))
 
 
-# ---- display of a node: lines and blocks, with their indentation relative to it
+# ---- display of a node: lines before those of the blocks that it runs
 def _operation(of, o):
     what = getattr(o.attr, "name", o.attr) if not isinstance(o.attr, (Loop, View, type(None))) else ""
     words = [o.op, str(what), of(o.view) if o.view else "", ", ".join(map(of, o.args))]
-    typed = f"{of(o)}: {o.dtype} {o.kind} = " if o.dtype else ""
-    yield 0, typed + " ".join(filter(None, words))
-    for block, result in o.parts:
-        yield 1, "where needed:"
-        yield 2, block
-        yield 2, f"gives {of(result)}"
+    words += ["where needed", " or ".join(of(value) for _, value in o.parts)] if o.parts else []
+    yield (f"{of(o)}: {o.dtype} {o.kind} = " if o.dtype else "") + " ".join(filter(None, words))
 
 
 def _view(of, v):
     made = f"{of(v.base)}[{', '.join(map(of, v.items))}]" if v.base else v.label
-    yield 0, f"{of(v)}: {v.dtype} view = {made}"
+    yield f"{of(v)}: {v.dtype} view = {made}"
 
 
-def _set(of, s, deeper=0):
+def _set(of, s):
     v = s.variable
-    yield deeper, f"{v.name}: {v.dtype} {v.kind} := {of(s.value)}{' in some lanes' * s.inner}"
+    yield f"{v.name}: {v.dtype} {v.kind} := {of(s.value)}{' in some lanes' * s.inner}"
 
 
 def _if(of, s):
-    yield 0, f"if {of(s.condition)}{', in some lanes' * s.then.split}:"
-    yield 1, s.then
-    if s.otherwise:
-        yield 0, "else:"
-        yield 1, s.otherwise
+    yield f"if {of(s.condition)}{', in some lanes' * s.then.split}:"
 
 
 def _loop(of, s):
     step = s.step if isinstance(s.step, int) else of(s.step)
     bounds = f" {of(s.counter)} in {of(s.start)}, {of(s.stop)}, {step}" if s.counter else ""
+    bounds = f" {of(s.condition)}" if s.test else bounds
     marks = ", ".join(mark.replace("_", " ") for mark in _MARKS if getattr(s, mark))
-    yield 0, f"loop {s.form}{bounds}{f' [{marks}]' * bool(marks)}:"
-    if s.test:
-        yield 1, s.test
-        yield 1, f"while {of(s.condition)}"
-    for trip in s.trips or (s.body,):
-        yield 1, trip
+    yield f"loop {s.form}{bounds}{f' [{marks}]' * bool(marks)}:"
 
 
 def _leave(of, s):
     for assignment in s.results:
         yield from _set(of, assignment)
-    yield 0, s.how if s.together else f"{s.how} in some lanes"
+    yield s.how if s.together else f"{s.how} in some lanes"
 
 
 def _call(of, s):
-    yield 0, f"{s.text.name}({', '.join(map(of, s.inputs))}):"
+    yield f"{s.text.name}({', '.join(map(of, s.inputs))}):"
     for assignment in s.setup:
-        yield from _set(of, assignment, 1)
-    yield 1, s.body
+        yield from map("  {}".format, _set(of, assignment))
 
 
-_PARTS = {
+_LINES = {
     Operation: _operation,
     View: _view,
     Set: _set,

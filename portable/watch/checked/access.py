@@ -2,8 +2,7 @@
 already shifted into place.
 """
 
-from ...core.language import words
-from ...core.language import types as t
+from ...core.language import types as t, words
 from .memory import CELL_SHIFT, READ, REPLACE, SITE_SHIFT, SWAP, UPDATE, WRITE, Fault, Watched
 
 

@@ -8,8 +8,7 @@ import math
 
 import numpy as np
 
-from ...core.language import words
-from ...core.language import types as t
+from ...core.language import types as t, words
 
 _EXACT = 2**53
 # within a few units of portable's own functions

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.language.annotations import AnyPolicy
 from ...errors import InputError
+from ..html_table import html_table
 from ...core.language.kernel import AnyKernel
 from ...core import registry
 from ...core.places.policy import TeamPolicy, as_policy, check_index
@@ -67,20 +68,8 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self):
-        import html  # imported here: it takes a millisecond
-
-        def cell(value):
-            return f"<td>{html.escape(str(value))}</td>"
-
-        rows = "".join(
-            "<tr>"
-            + "".join(map(cell, (f.kind, f"{f.file}:{f.line}", f.message, f.seed, f.team_size or "")))
-            + "</tr>"
-            for f in self.findings
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("kind", "line", "what", "seed", "team size"))
-        table = f"<tr>{head}</tr>{rows}" if rows else ""
-        return f"<table><caption>{html.escape(self._title())}</caption>{table}</table>"
+        rows = [(f.kind, f"{f.file}:{f.line}", f.message, f.seed, f.team_size or "") for f in self.findings]
+        return html_table(self._title(), rows, ("kind", "line", "what", "seed", "team size"))
 
 
 def check(

@@ -17,10 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.language import words
-from ...core.language import types as t
+from ...core.language import types as t, words
 from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
-from ...core.language.types import UNIFORM
 from ...core.compiler.reading.team import TeamHandle
 from ...core.compiler.reading.typing import refuse
 from ...core.compiler.writing.values import Ops
@@ -253,7 +251,7 @@ class Code:
 
     def bound(self, o):
         """Return the text of a slice's bound."""
-        return self.index(o) if o is None or o.kind == UNIFORM else f"varying_bound({self.index(o)})"
+        return self.index(o) if o is None or o.kind == t.UNIFORM else f"varying_bound({self.index(o)})"
 
     def literal(self, number, dtype):
         Ops.constant(number, dtype)  # or it does not fit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 # The kinds of findings, in the order of a report: possible causes of the others come first.
 KINDS = dict(
@@ -84,44 +84,5 @@ class Finding:
 
 
 def in_order(findings):
-    """Return findings, causes first."""
+    """Return a list of findings, causes first."""
     return sorted(findings, key=lambda f: (_RANK[f.kind], f.file, f.line))
-
-
-class Notes:
-    """The findings of one run, each defect once."""
-
-    def __init__(self, kernel, seed, team_size):
-        self.kernel, self.seed, self.team_size = kernel, seed, team_size
-        self._found = {}  # key -> [finding, times]
-
-    def add(self, kind, file, line, message, view=None, index=None, members=(), other_line=None, times=1):
-        """Record a defect; `message` may be a function that makes it, called only for the first of
-        its kind.
-        """
-        known = self._found.get((kind, file, line, view))
-        if known is not None:
-            known[1] += times
-            return
-        text = message() if callable(message) else message
-        found = Finding(
-            kind,
-            self.kernel,
-            file,
-            line,
-            text,
-            view,
-            index,
-            tuple(members),
-            other_line,
-            self.seed,
-            self.team_size,
-        )
-        self._found[found.key] = [found, times]
-
-    def findings(self):
-        """Return a list of Finding, causes first."""
-        return in_order(replace(found, times=times) for found, times in self._found.values())
-
-    def __bool__(self):
-        return bool(self._found)

@@ -4,6 +4,7 @@
 """
 
 import array
+import dataclasses
 import itertools
 import re
 import traceback
@@ -19,7 +20,7 @@ from ...core.language.words import static
 from . import races
 from .arithmetic import Numbers, number
 from .code import PLACES, SITES, site_of
-from .findings import Notes
+from .findings import Finding, in_order
 from .memory import CELL_SHIFT, SITE_SHIFT, WRITE, Fault, Memory, Watched, arrays_in, replaced, unwritten
 from .schedule import NEVER, Member, Schedule
 from .team import DEFAULT_TEAM_SIZE, Group, Team
@@ -54,14 +55,14 @@ class Run(Numbers):
         self.room = self.entry.scratch_static + getattr(policy, "scratch_bytes", 0) if bounded else None
         self.trace, self.segments, self.scratch_cells = array.array("q"), [], []
         self.log = self.trace.append
-        self.notes = Notes(self.entry.kernel.name, self.seed, self.team_size)
-        self.memory, self.left, self.member = Memory(), NEVER, None
+        self.found, self.memory, self.left, self.member = {}, Memory(), NEVER, None
         self.places = _indices(bounds, limit)
         self._take(args, names or self.entry.params, self.code.leaves[len(bounds) :])
 
     def _take(self, args, names, leaves):
         """The arguments with watched memory."""
-        args = replaced(args, iter(self.memory.watch(list(arrays_in(args, names)), self)))
+        watched = iter(self.memory.watch(list(arrays_in(args, names)), self))
+        args = replaced(args, lambda array: next(watched))
         self.outs = flat(tuple(args[-1:]))  # of a scan
         with np.errstate(over="ignore"):  # a number beyond float32 is infinite there
             self.args = [_number(a, leaf, self.code) for a, leaf in zip(flat(tuple(args)), leaves)]
@@ -128,11 +129,18 @@ class Run(Numbers):
         index = self.places[lane]
         return f"index {index[0] if len(index) == 1 else index}"
 
-    def note(self, kind, place, message, view=None, index=None, lanes=None, **more):
-        """Note a defect at a place (a Site, or a file and line)."""
-        file, line = place[:2]
-        lanes = (self.member.lane,) if lanes is None else lanes
-        self.notes.add(kind, file, line, message, view, index, tuple(map(self.name_of, lanes)), **more)
+    def note(self, kind, place, message, view=None, index=None, lanes=None, other_line=None, times=1):
+        """Note a defect at a place (a Site, or a file and line), each once; `message` may be a function that
+        makes it, called only for the first.
+        """
+        key = kind, *place[:2], view
+        known = self.found.get(key)
+        if known is None:
+            members = tuple(map(self.name_of, (self.member.lane,) if lanes is None else lanes))
+            text, name = message() if callable(message) else message, self.entry.kernel.name
+            where = text, view, index, members, other_line, self.seed, self.team_size, 0
+            known = Finding(kind, name, *place[:2], *where)
+        self.found[key] = dataclasses.replace(known, times=known.times + times)
 
     def unwritten(self, view, cell, site):
         """Record a read of a private array's unwritten element."""
@@ -226,7 +234,7 @@ class Run(Numbers):
     def findings(self):
         """Return everything found, after the run: a list of Finding."""
         races.find_races(self)
-        return self.notes.findings()
+        return in_order(self.found.values())
 
     def table(self, values, name):
         """Return an array of numbers known at compile time."""

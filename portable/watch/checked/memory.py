@@ -10,6 +10,8 @@ All other facts about races are derived from the trace afterwards (races.py). Bo
 """
 
 import bisect
+import itertools
+
 import numpy as np
 
 from ...core.launch import dispatch
@@ -38,7 +40,7 @@ def parts_of(arg):
     return dispatch.parts_of(arg) if dispatch.is_record(arg) else None
 
 
-def arrays_in(args, names):
+def arrays_in(args, names=itertools.repeat("")):
     """Yield (name, array) of every array among arguments and tuples of them; a view's label is its name."""
     for arg, name in zip(args, names):
         if (parts := parts_of(arg)) is not None:
@@ -47,11 +49,11 @@ def arrays_in(args, names):
             yield getattr(arg, "label", None) or name, array
 
 
-def replaced(arg, arrays):
-    """Return an argument, or a tuple of them, with each array replaced by the next of an iterator."""
+def replaced(arg, change):
+    """Return an argument, or a tuple of them, with each array replaced by the result of `change(array)`."""
     if (parts := parts_of(arg)) is None:
-        return next(arrays) if array_of(arg) is not None else arg
-    record = Record((replaced(a, arrays) for a in parts[1]))
+        return arg if array_of(arg) is None else change(arg)
+    record = Record(replaced(a, change) for a in parts[1])
     record._fields = parts[0]  # of a NamedTuple, as dispatch sees it
     return record
 
@@ -67,24 +69,6 @@ class Watched:
     holds a byte for each byte of a private array that has been written; memory that others reach too has None
     and is traced.
     """
-
-    __slots__ = (
-        "array",
-        "dtype",
-        "first",
-        "get",
-        "label",
-        "last",
-        "length",
-        "log",
-        "ndim",
-        "root",
-        "run",
-        "shape",
-        "step",
-        "steps",
-        "valid",
-    )
 
     def __init__(self, array, run, first, root=None, valid=None, label=None):
         # for an index that messages show: the part of a complex number is not shown
@@ -164,7 +148,7 @@ class Memory:
 
     def __init__(self):
         self.top = ALIGN
-        self._starts, self._owners = [], []  # first cells, ascending; the views over them
+        self.owners = []  # pairs of a first cell, ascending, and the views over the cells from there on
         self.undefined = []  # pairs of cells: memory unwritten at the beginning of the run
 
     def claim(self, n_bytes):
@@ -173,19 +157,11 @@ class Memory:
         self.top += -(-max(n_bytes, 1) // ALIGN) * ALIGN
         return first
 
-    def set_owners(self, first, views):
-        """Say which views lie over the cells from `first` on."""
-        self._starts.append(first)
-        self._owners.append(views)
-
     def owner(self, cell):
         """Return (view, index) of a cell."""
-        views = self._owners[bisect.bisect_right(self._starts, cell) - 1]
-        for view in views:
-            index = view.index_of(cell)
-            if index is not None:
-                return view, index
-        return views[0], None
+        _, views = self.owners[bisect.bisect_right(self.owners, cell, key=lambda owners: owners[0]) - 1]
+        found = ((view, view.index_of(cell)) for view in views)
+        return next((pair for pair in found if pair[1] is not None), (views[0], None))
 
     def watch(self, arrays, run):
         """Return monitored views of the caller's arrays, (label, array) pairs; arrays that share memory share
@@ -198,7 +174,7 @@ class Memory:
                 label, array = arrays[k]
                 watched[k] = Watched(array, run, first + _pointer(array), label=label)
                 self._find_unwritten(watched[k])
-            self.set_owners(first + low, [watched[k] for k in members])
+            self.owners.append((first + low, [watched[k] for k in members]))
         return watched
 
     def _find_unwritten(self, view):

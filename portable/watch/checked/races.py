@@ -15,7 +15,7 @@ examined in Python, a few for each combination of places in the source.
 from __future__ import annotations
 
 import itertools
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
 
@@ -33,24 +33,15 @@ _HOW = {
 }
 
 
-class Accesses(NamedTuple):
-    """A trace in columns."""
-
-    cell: np.ndarray
-    site: np.ndarray
-    how: np.ndarray
-    lane: np.ndarray
-    team: np.ndarray
-    epoch: np.ndarray
-    phase: np.ndarray
-    time: np.ndarray
+class Accesses(namedtuple("Accesses", "cell site how lane team epoch phase time")):
+    """A trace in columns, arrays of numbers."""
 
     def take(self, rows):
         return Accesses(*(column[rows] for column in self))
 
 
 def find_races(run):
-    """Record in `run.notes` the findings of its trace."""
+    """Record the findings of a run's trace."""
     if not run.trace:
         return
     all_of = _columns(run)

@@ -18,22 +18,6 @@ _LONGEST = 16  # accesses between two switches: mean 8, a few lines of a kernel
 class Member:
     """One running lane: an index, or a member of a team."""
 
-    __slots__ = (
-        "_loop",
-        "answer",
-        "done",
-        "epoch",
-        "greenlet",
-        "group",
-        "index",
-        "lane",
-        "left_at",
-        "phase",
-        "place",
-        "rank",
-        "value",
-    )
-
     def __init__(self, rank, lane, group, index):
         self.rank, self.lane, self.group, self.index = rank, lane, group, index
         self.epoch = self.phase = 0

@@ -42,7 +42,7 @@ def _sizes_of(trial):
 
 def results(args, reduced):
     """Return every array among arguments, and the results of a reduction as arrays."""
-    arrays = [array for _, array in arrays_in(args, [""] * len(args))]
+    arrays = [array for _, array in arrays_in(args)]
     reduced = [np.asarray(r, complex if isinstance(r, complex) else float).reshape(-1) for r in reduced]
     return [in_parts(array) if array.dtype.kind == "c" else array for array in (*arrays, *reduced)]
 

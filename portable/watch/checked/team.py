@@ -138,6 +138,6 @@ class Group:
             array = unwritten(shape, dtype)
             first = run.memory.claim(array.nbytes)
             view = self._arrays[call] = Watched(array, run, first, label=name or None)
-            run.memory.set_owners(first, [view])
+            run.memory.owners.append((first, [view]))
             run.scratch_cells.append((first, first + array.nbytes))
         return view

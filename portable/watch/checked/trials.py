@@ -101,15 +101,12 @@ def _compiled(policy, kernel, args, reducers):
 
 def copied(args):
     """Return host copies of arguments; arrays that share memory still do."""
-    scattered = iter([isinstance(a, ScatterView) for a in _flat(args) if memory.array_of(a) is not None])
-    copies = memory.copies([array for _, array in memory.arrays_in(args, [""] * len(args))])
-    return memory.replaced(args, (ScatterView(c) if next(scattered) else c for c in copies))
+    copies = iter(memory.copies([array for _, array in memory.arrays_in(args)]))
 
+    def copy(array):
+        return ScatterView(next(copies)) if isinstance(array, ScatterView) else next(copies)
 
-def _flat(args):
-    for arg in args:
-        parts = memory.parts_of(arg)
-        yield from (arg,) if parts is None else _flat(parts[1])
+    return memory.replaced(args, copy)
 
 
 class Trial:

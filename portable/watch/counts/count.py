@@ -6,9 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.launch import dispatch
-from ...core import events, locks
+from ...core import events, locks, registry
 from ...core.language.annotations import AnyPolicy, Scan
-from ...core import registry
 from ...errors import InputError, SpaceError
 from ...core.language.kernel import AnyKernel
 from ...core.language.reducer import Reducers

@@ -302,29 +302,15 @@ class Marked(Named):
 
     def begin(self, ops):
         module, function = ops.b.module, ops.b.function
-        if "llvm.module.flags" not in module.namedmetadata:
+        if "llvm.dbg.cu" not in module.namedmetadata:
             flags = ir.IntType(32)(2), "Debug Info Version", ir.IntType(32)(3)
             module.add_named_metadata("llvm.module.flags", list(flags))
-        file = module.add_debug_info("DIFile", {"filename": "kernel", "directory": ""})
-        unit = {
-            "language": ir.DIToken("DW_LANG_Python"),
-            "file": file,
-            "isOptimized": True,
-            "emissionKind": ir.DIToken("NoDebug"),
-        }
-        unit = module.add_debug_info("DICompileUnit", unit, is_distinct=True)
-        kind = module.add_debug_info("DISubroutineType", {"types": module.add_metadata([None])})
-        if "llvm.dbg.cu" not in module.namedmetadata:
             module.add_named_metadata("llvm.dbg.cu")
+        file = module.add_debug_info("DIFile", {"filename": "kernel", "directory": ""})
+        unit = {"language": ir.DIToken("DW_LANG_Python"), "file": file}
+        unit = module.add_debug_info("DICompileUnit", unit, is_distinct=True)
         module.get_named_metadata("llvm.dbg.cu").add(unit)
-        scope = {
-            "name": function.name,
-            "file": file,
-            "line": 1,
-            "type": kind,
-            "unit": unit,
-            "spFlags": ir.DIToken("DISPFlagDefinition"),
-        }
+        scope = {"name": function.name, "unit": unit, "spFlags": ir.DIToken("DISPFlagDefinition")}
         self._scope = module.add_debug_info("DISubprogram", scope, is_distinct=True)
         function.set_metadata("dbg", self._scope)
         self.begin_statement(ops, "")

@@ -20,8 +20,7 @@ from ...core.language.types import UNIFORM, VARYING
 from ..printed_tree import printed_tree
 from ...core.compiler.writing.values import I64, Value
 from .executed import Executed
-from ...core.machines.cpu import engine, stop
-from ...core.machines.cpu import space as launches
+from ...core.machines.cpu import engine, stop, space as launches
 from ...core.machines.cpu.lanes import CpuTeam, Unwatched
 from ...core.machines.cpu.entry import entry_of
 from .touched import Marks
@@ -95,15 +94,6 @@ def counting_entry(kernel, policy_kind, specs, reducers, build):
     return entry_of(kernel, policy_kind, specs, reducers, look, **options)
 
 
-@locks.compile_alone
-def _counting_code(kernel, policy_kind, specs, reducers, build):
-    entry = counting_entry(kernel, policy_kind, specs, reducers, build)
-    if build != "executed":
-        return entry, entry.watch, engine.load(entry.text, kernel.name, level=0)
-    counts = _Executed(entry)
-    return entry, counts, engine.rewritten(entry.text, kernel.name, counts.instrumented)
-
-
 def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     """Run a counting build once; how often each (line, operation, type) happened."""
     if reducers or build != "executed":  # in the source's builds they count as its atomics
@@ -127,7 +117,13 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
     key = ("cpu", build, policy_kind, specs, reducers)
     if key not in kernel.compiled:
         stop.add_symbols()  # a counted kernel may poll for Ctrl-C
-        kernel.compiled[key] = _counting_code(kernel, policy_kind, specs, reducers, build)
+        entry = counting_entry(kernel, policy_kind, specs, reducers, build)
+        if build == "executed":
+            counts = _Executed(entry)
+            code = engine.rewritten(entry.text, kernel.name, counts.instrumented)
+        else:
+            counts, code = entry.watch, engine.load(entry.text, kernel.name, level=0)
+        kernel.compiled[key] = entry, counts, code
     return kernel.compiled[key]
 
 

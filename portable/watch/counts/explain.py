@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...core.launch import dispatch
+from ..html_table import html_table
 from ...core.language.annotations import AnyPolicy, Scan
 from ...core.language.kernel import AnyKernel
 from ...core.language.reducer import Reducers
@@ -54,14 +55,7 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self):
-        import html  # imported here: it takes a millisecond
-
-        rows = "".join(
-            f"<tr><td>{html.escape(str(n))}</td><td>{html.escape(str(v))}</td></tr>" for n, v in self._rows()
-        )
-        return (
-            f"<table><caption>{html.escape(self.kernel)} on {html.escape(self.space)}</caption>{rows}</table>"
-        )
+        return html_table(f"{self.kernel} on {self.space}", self._rows())
 
 
 def explain(policy: AnyPolicy, kernel: AnyKernel, *args: Any) -> Explanation:

@@ -7,7 +7,7 @@ barriers where other members wait: an access outside reads zero or writes to a p
 the faults of a basic block are reported at its end, so that its loads need not wait for one another.
 """
 
-import functools
+from functools import partial, reduce
 
 from llvmlite import ir
 
@@ -67,7 +67,7 @@ class Debug(Watch):
         """End a `while` at the first fault: beyond it, the values that a kernel reads may never end the
         loop."""
         if loop.form == "while" and not self.leaves and not _has_collective(loop.body):
-            return functools.partial(self._unless_faulty, test)
+            return partial(self._unless_faulty, test)
         return test
 
     def _unless_faulty(self, test, here):
@@ -108,7 +108,7 @@ class Debug(Watch):
         found = [ok for ok in found if ok is not None]
         if self.leaves or not found:
             return None
-        return functools.reduce(here.b.and_, found)
+        return reduce(here.b.and_, found)
 
     def _spare_place(self, ops, view, pointer, use):
         """Return the place that replaces an access outside: one that holds 0 (`use` 0), or one that is
@@ -205,7 +205,7 @@ class Debug(Watch):
         """
         ops, b = here.ops, here.b
         site = self.sites.add(ops.line, kind, name, dimension, here.where is not None)
-        words = functools.partial(_words, ops, here.where, number, limit, site)
+        words = partial(_words, ops, here.where, number, limit, site)
         if not self.leaves:
             # reported at the end of this block, which ends early after many checks
             if len(self.waiting.get(b.block, ())) == _MOST:
@@ -233,7 +233,7 @@ class Debug(Watch):
         good, faulty = end_taken(block), block.function.append_basic_block("faulty")
         b, chosen = Builder(block), None
         ops.b = b
-        b.cbranch(functools.reduce(b.and_, [ok for ok, *_ in looks]), good, faulty).set_weights(_RARELY[::-1])
+        b.cbranch(reduce(b.and_, [ok for ok, *_ in looks]), good, faulty).set_weights(_RARELY[::-1])
         b.position_at_end(faulty)
         for ok, memory, words in looks[::-1]:
             found = words(None)
@@ -276,7 +276,7 @@ def _words(ops, where, number, limit, site, bits):
         x = b.extract_element(v, lane) if isinstance(v.type, ir.VectorType) else v
         return x if x.type == I64 else b.sext(x, I64)
 
-    places = [*map(functools.partial(_first, ops), where or ()), *[word(0)] * 3]
+    places = [*map(partial(_first, ops), where or ()), *[word(0)] * 3]
     is_member = where and isinstance(where[0], Members) and ops.W == 1
     member = ops.get(where[0].rank(ops), "int") if is_member else lane
     return [word(site), wide(number), wide(limit), member, *places[:3]]
@@ -303,4 +303,4 @@ def _has_collective(block):
 
 def watching(debug):
     """Return the watch of an entry's debug build; `debug`: True, or "nan" to find NaN too."""
-    return functools.partial(Debug, debug == "nan")
+    return partial(Debug, debug == "nan")
