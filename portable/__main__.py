@@ -14,10 +14,9 @@ from importlib import metadata
 from rich.console import Console
 from rich.table import Table
 
-from .core import cache
+from .core import cache, registry
 from .core.places import space
 from . import __version__
-from .core import registry
 from .errors import SpaceUnavailableError, nearest, printable
 
 HELP = "usage: portable COMMAND ...\n       portable COMMAND --help\n\n"

@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import events
+from ..core import events, registry
 from ..core.places import space as spaces
 from ..core.language.annotations import ArrayLike, DTypeLike, Number, Shape, SpaceLike
-from ..core import registry
 from ..core.launch.dispatch import Launch, repeated_launch, bind
 from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import kernel

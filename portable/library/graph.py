@@ -7,9 +7,8 @@ import struct
 from collections.abc import Iterator
 
 from ..core.launch import dispatch
-from ..core import events
+from ..core import events, registry
 from ..core.language.annotations import SpaceLike
-from ..core import registry
 from ..errors import DTypeError, InputError, LaunchError
 from ..core.locks import Lock, arm
 from ..core.places.policy import check_index, kind_of, n_indices

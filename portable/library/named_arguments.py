@@ -1,7 +1,5 @@
 """Launch arguments passed by name, and the default values of a kernel's parameters."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

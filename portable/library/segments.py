@@ -8,7 +8,7 @@ parts of rows that cross tiles are combined in a second launch.
 
 from __future__ import annotations
 
-import functools
+from functools import cache, lru_cache, partial
 import threading
 from typing import Literal, overload
 
@@ -439,7 +439,7 @@ def _join_tiles(team, reducer, tile, n_values, neutral, offsets, out, heads, tai
             out[r] = total
 
 
-@functools.cache
+@cache
 def _restarting(reducer):
     """Return the reducer of (value, 1 at the beginning of a row), which restarts at each row."""
     combine = reducer.combine
@@ -641,7 +641,7 @@ def _ragged(values, offsets, reducer, space):
     return values, offsets, *_added_up(reducer, values.dtype), (space, values.shape[0], n_rows)
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _added_up(reducer, dtype):
     """Return (the dtype of sums of values, the neutral number): cached, since NumPy computes dtype names at
     each call.
@@ -650,12 +650,12 @@ def _added_up(reducer, dtype):
     return np.dtype(wide), np.dtype(wide).type(reducer.identity(wide))
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _range(space, n):
     return RangePolicy(0, n, space=space)
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _teams(space, n):
     return TeamPolicy(n, _WARP, space=space)
 
@@ -690,7 +690,7 @@ def _too_long(sizes, offsets, looks):
     return LONG in found
 
 
-@functools.lru_cache(maxsize=256)
+@lru_cache(maxsize=256)
 def _cut(space, n, n_rows):
     """Return the division of values and rows into tiles: (size of a tile, number of tiles, the policies of
     their ends, of one team for each tile, of one team for _JOINED tiles)."""
@@ -748,12 +748,12 @@ def _checked_rows(sizes, offsets, kernel, *args):
     """
     space, n, n_rows = sizes
     refuse_while_recording("a look at offsets")
-    look = functools.partial(
+    look = partial(
         parallel_reduce, _range(space, n_rows), kernel, *args, reducer=_LOOKED_AT, label="segments.check"
     )
     seen = _queued(space, look) if _by_teams(space) else look
 
-    @functools.cache
+    @cache
     def check():
         least, *ends, longest = seen()
         if n_rows == 0:

@@ -18,8 +18,7 @@ from numba.extending import NativeValue, lower_builtin, models, register_model, 
 from ..core.machines.cpu.lanes import Unwatched
 from ..core.compiler.writing.emit import Emitter
 from ..core.compiler.writing.emitted import arguments
-from ..core.compiler.reading.keys import sources
-from ..core.compiler.reading.keys import written as written_tree
+from ..core.compiler.reading.keys import sources, written as written_tree
 from ..core.compiler.writing.lines import Builder
 from ..core.compiler.reading.signature import Signature, flatten
 from ..core.compiler.reading.tree import Operation, arrangement, flat

@@ -25,8 +25,7 @@ from numba.extending import (
 )
 
 from ..core.launch import dispatch
-from ..core.machines.cpu import engine
-from ..core.machines.cpu import space as cpu
+from ..core.machines.cpu import engine, space as cpu
 from ..core.machines.cpu.lanes import Unwatched
 from ..core.machines.cpu.entry import entry_of
 from ..core.compiler.writing.block import EXTRA

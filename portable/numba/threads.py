@@ -8,7 +8,7 @@ and for callers without Python's lock (they may be inside a prange).
 
 import contextlib
 import ctypes
-import functools
+from functools import partial
 import os
 
 import llvmlite.binding as llvm
@@ -153,7 +153,7 @@ def _compile_cached(compiler, function):
     return compiler()(function)
 
 
-@functools.partial(_compile_cached, functools.partial(njit, parallel=True, nogil=True))
+@partial(_compile_cached, partial(njit, parallel=True, nogil=True))
 def _dealt(n, function, block, begin, end, chunk):
     """The chunks of [begin, end), each to the worker that is free first."""
     counter = np.array([begin])
@@ -202,7 +202,7 @@ def _compiled():
     threads.
     """
     ready()
-    code = _compile_cached(functools.partial(cfunc, types.void(*[_int] * 6)), _shared)
+    code = _compile_cached(partial(cfunc, types.void(*[_int] * 6)), _shared)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE
     return code.address, kind(*_ARGUMENTS)(code.address), code
 

@@ -7,8 +7,7 @@ from numba.extending import NativeValue, box, register_model, typeof_impl, unbox
 
 from ..errors import SpaceError
 from ..core.places.space import HOST
-from ..core.arrays.view import View as Ours
-from ..core.arrays.view import asview
+from ..core.arrays.view import View as Ours, asview
 
 
 class View(types.Array):

@@ -1,6 +1,6 @@
 """portable's words, pk.exp, pk.fma, pk.atomic_add and so on, called by numba's functions unchanged."""
 
-import functools
+from functools import cache, partial
 
 import numpy as np
 from numba.core import types
@@ -20,11 +20,11 @@ def _linked(word, n):
     where = f"<pk.{word.__name__}>"
     options = False, True, 1, False
     function = from_text(Function, word.__name__, __name__, where, text, 1, {"word": word}, options)
-    return functools.cache(functools.partial(Linked, function))
+    return cache(partial(Linked, function))
 
 
 _others = {row.plain for row in words.ROWS if row.reads == ("inline",) and type(row.plain) is not Function}
 for _word in _others.union(getattr(words, name) for name in words.__all__):
     if not isinstance(_word, np.ufunc) and words.MEANT[_word].reads[0] not in _NOT_ALONE:
-        _own = functools.cache(functools.partial(_linked, _word))
+        _own = cache(partial(_linked, _word))
         infer_global(_word, types.Function(callable_as(_word, _own)))

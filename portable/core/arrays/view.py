@@ -26,11 +26,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from .. import dlpack, events
+from .. import dlpack, events, registry
 from ..places import space as spaces
 from ..language.annotations import DTypeLike, Shape, SpaceLike
 from ..language.types import STORED, reach
-from .. import registry
 from ...errors import DTypeError, InputError, OutOfMemoryError, ShapeError, WrongSpaceError
 from ..places.space import HOST
 

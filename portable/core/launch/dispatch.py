@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, TypeAlias, Union, overload
 
 import numpy as np
 
-from .. import events, locks
+from .. import events, locks, registry
 from ..language.annotations import Arguments, Out, Policy, Result
-from .. import registry
 from ..language.types import COMPLEX, HELD, WORDS, Known, loaded_dtype
 from ...errors import (
     DTypeError,

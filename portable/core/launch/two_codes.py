@@ -2,8 +2,6 @@
 without assumptions.
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from operator import itemgetter

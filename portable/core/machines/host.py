@@ -8,9 +8,8 @@ import types
 
 import numpy as np
 
-from .. import dlpack
+from .. import dlpack, registry
 from ..arrays.view import address, over_new
-from .. import registry
 from .contract import LARGE, Memory
 
 _ALIGNMENT = 64  # bytes: a cache line, and the widest vector; NumPy's own start at multiples of 16

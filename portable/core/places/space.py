@@ -14,11 +14,9 @@ import os
 from collections.abc import Iterator
 from typing import Literal
 
-from .. import events
-from .. import registry
+from .. import events, registry
 from ...errors import InputError, SpaceUnavailableError, UnknownSpaceError
-from .place import HOST as HOST
-from .place import Space, SpaceLike, named
+from .place import HOST as HOST, Space, SpaceLike, named
 from .policy import check_index
 
 

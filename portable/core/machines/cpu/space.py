@@ -8,7 +8,7 @@ import functools
 import math
 import struct
 
-from ... import cache
+from ... import cache, registry
 from ...compiler.writing.block import EXTRA, Launched, scratch_of
 from ...compiler.reading.fingerprint import fingerprint
 from ...compiler.reading.signature import known_objects, without_scatter
@@ -16,7 +16,6 @@ from ....errors import InputError
 from ...events import Stamp
 from ...locks import lazy_attribute, compile_alone, compile_once
 from ...places.policy import MOST_BOX, WITH_PREFIXES, MDRangePolicy, RangePolicy, TeamPolicy, box_words
-from ... import registry
 from . import engine
 from .engine import APART, STREAMS
 from .pool_code import ROUNDS

@@ -7,14 +7,13 @@ import itertools
 import math
 import struct
 
-from ... import cache
+from ... import cache, registry
 from ....errors import InputError
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
 from ...compiler.reading.signature import without_facts, without_scatter
 from ...locks import Lock, compile_once
 from ...places.place import Space
 from ...places.policy import AUTO, MDRangePolicy, RangePolicy, TeamPolicy, box_words
-from ... import registry
 from ...language.types import SHORT
 from . import driver, engine
 from .lanes import WARP

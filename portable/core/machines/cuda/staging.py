@@ -20,8 +20,7 @@ pages existed).
 
 import ctypes
 
-from ... import cache
-from ... import registry
+from ... import cache, registry
 from .library import cu, error, version
 
 RING_BYTES, _SEGMENTS = 64 << 20, 8
