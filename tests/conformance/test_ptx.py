@@ -183,10 +183,12 @@ def powers(i, a, x, y):
     ],
 )
 def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices):
-    """All loads precede the first store, so that several are in progress at the same time."""
+    """All loads precede the first store, so that several are in progress at the same time. The loop over the
+    last indices is left as it is: unrolled, it would take twice the registers of the whole kernel."""
     x = np.zeros(9, dtype)
     ptx = lower(kernel, 9, (2.0, x, x), CAPABILITIES[-1])
     assert ptx.partition("st.global")[0].count("ld.global") == 2 * indices
+    assert ptx.count("nounroll") == (indices > 1)
 
 
 @pk.kernel

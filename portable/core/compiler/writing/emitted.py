@@ -129,7 +129,7 @@ class Code:
         n = int(self.policy_kind[-1])
         return [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(n)]
 
-    def loop(self, begin, end, step, body):
+    def loop(self, begin, end, step, body, metadata=""):
         """Emit a loop over index = begin, begin + step, ... while index + step <= end; return the first
         remaining index."""
         b = self.b
@@ -144,13 +144,13 @@ class Code:
         b.position_at_end(inside)
         body(index)
         b.store(b.add(index, by, flags=NSW), counter)
-        b.branch(head)
+        b.branch(head).text += metadata
         b.position_at_end(done)
         return b.load(counter, I64)
 
-    def steps(self, begin, end, step, body):
-        """Emit a loop over range(begin, end, step)."""
-        self.loop(begin, self.b.add(self.b.sub(end, I64(1)), step, flags=NSW), step, body)
+    def steps(self, begin, end, step, *more):
+        """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
+        self.loop(begin, self.b.add(self.b.sub(end, I64(1)), step, flags=NSW), step, *more)
 
     def visit(self, index, mask=None, slot=0, outer=()):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.

@@ -16,7 +16,6 @@ WARP, RANGE_THREADS = 32, 256
 _VOID = ir.VoidType()
 _ALL = I32(-1)
 _SHORT_LOOP = 80  # instructions of a loop that is unrolled four times
-_TRIPS = '!{!"llvm.loop.unroll.count", i32 4}'
 
 
 def _register(ops, name):
@@ -71,6 +70,14 @@ def dynamic_shared(module):
     return array
 
 
+def unrolling(module, times):
+    """Return the metadata of a loop's last branch that says how many of its iterations LLVM and the driver
+    put into one: 1 for a loop that both leave as it is.
+    """
+    loop = add_metadata(module, f'distinct !{{!self, !{{!"llvm.loop.unroll.count", i32 {times}}}}}')
+    return f", !llvm.loop {loop}"
+
+
 def _together(line):
     """Return True for a loop's last instruction, or one that threads execute together."""
     text = getattr(line, "text", "")
@@ -96,8 +103,7 @@ class CudaTarget:
         lines = [line for block in blocks for line in block.instructions]
         if not cls.shortest < len(lines) <= _SHORT_LOOP or any(map(_together, lines)):
             return ""
-        loop = add_metadata(blocks[0].module, f"distinct !{{!self, {_TRIPS}}}")
-        return f", !llvm.loop {loop}"
+        return unrolling(blocks[0].module, 4)
 
     @staticmethod
     def product(b, x, y, flags):

@@ -30,6 +30,7 @@ from .lanes import (
     grid,
     shared_words,
     thread,
+    unrolling,
     warp,
 )
 
@@ -120,7 +121,7 @@ def _range(code):
     """Emit one index a thread, or a pack of them; the last block processes the remaining indices
     one by one.
     """
-    index = code.b.add(code.extra("begin"), _first(code, code.machine.threads * code.width), flags=NSW)
+    index = _sum(code, code.extra("begin"), _first(code, code.machine.threads * code.width))
     _places(code, [index], [code.extra("end")], code.machine.threads)
 
 
@@ -138,7 +139,7 @@ def _places(code, indices, ends, step):
     *outer, last = (b.trunc(index, typ) for index in indices)
     ends = [b.trunc(end, typ) for end in ends]
     there = [b.icmp_signed("<", *both) for both in zip(outer[-1:], ends[-2:])]
-    whole = b.icmp_signed("<", b.add(last, typ(step * (W - 1)), flags=NSW), ends[-1])
+    whole = b.icmp_signed("<", _sum(code, last, typ(step * (W - 1))), ends[-1])
     outer = [_ranged(b, index) for index in outer]
     with b.if_then(functools.reduce(b.and_, there, whole if W == 1 else I1(1))):
         if W == 1:
@@ -160,7 +161,8 @@ def _pack(code, whole, index, ends, step, visit):
                 raise Unpacked("the text is long")
         with rest:
             ops.W = 1
-            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), I64(step), visit)
+            once = unrolling(b.module, 1)  # of W - 1 places at most: registers for more would cost warps
+            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), I64(step), visit, once)
             ops.W = W
 
 
@@ -277,8 +279,8 @@ def _tile(code):
         before = _times(code, before, code.width)
         warp = b.and_(column, I64(-WARP))
         column = _sum(code, column, _times(code, warp, code.width - 1))
-    place = b.add(before, column, flags=NSW)
-    return bounds, b.add(bounds[-1][0], place, flags=NSW), b.ashr(here, bits), height
+    place = _sum(code, bounds[-1][0], _sum(code, before, column))
+    return bounds, place, b.ashr(here, bits), height
 
 
 def _leading(code, bounds):
@@ -292,7 +294,7 @@ def _leading(code, bounds):
 
     def split(number):
         places = b.sdiv(number, width), b.srem(number, width)
-        return [b.add(v, begin, flags=NSW) for v, begin in zip(places, (first, low))]
+        return [_sum(code, *both) for both in zip(places, (first, low))]
 
     return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
 
@@ -302,11 +304,11 @@ def _box(code):
     third the dimensions before a tile's."""
     ops, b = code.ops, code.b
     bounds, last, row, height = _tile(code)
-    near = b.add(bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row), flags=NSW)
+    near = _sum(code, bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row))
     (begin, _), split = _leading(code, bounds)
     outer = [near]
     if len(bounds) > 2:
-        outer[:0] = split(b.add(begin, block(ops, "z"), flags=NSW))
+        outer[:0] = split(_sum(code, begin, block(ops, "z")))
     _places(code, [*outer, last], [end for _, end in bounds], WARP)
 
 
@@ -327,8 +329,7 @@ def _reduced_box(code):
         return
 
     def tile(j):
-        one, zero = I64(1), I64(0)
-        _deep(code, leading, depth, one, zero, "z", lambda i: visit(*split(i), j))
+        _deep(code, leading, depth, I64(1), I64(0), "z", lambda i: visit(*split(i), j))
 
     begin, end = bounds[-2]
     first = _sum(code, begin, b.add(b.mul(block(ops, "y"), height), row))
