@@ -95,7 +95,7 @@ class Tally(Named):
         base = code.extra("counter", PTR)
         base = code.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
         for k, (_, place) in enumerate(self.kept):
-            total = b.gep(base, [I64(k)], I64)
+            total = b.gep(base, [k], I64)
             b.atomic_rmw("add", total, b.load(place, I64), "monotonic")
 
     def counted(self, totals):
@@ -217,7 +217,7 @@ def _lanes(here, how, pointer, size):
     else:
         places = pointer if how == "apart" else [ops.advance(pointer, size * k) for k in range(n)]
         for k, each in enumerate(places):
-            b.store(b.ptrtoint(each, I64), b.gep(place, [I64(k)], I64))
+            b.store(b.ptrtoint(each, I64), b.gep(place, [k], I64))
     return place, I64(n), b.zext(live, I64)
 
 
@@ -247,9 +247,9 @@ class Touching:
         """Store the facts of a view at a place, followed by its counters."""
         b, n = ops.b, KNOWN + 1 + SAMPLES
         about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))
-        places = [b.gep(about, [I64(k)], I64) for k in range(n)]
+        places = [b.gep(about, [k], I64) for k in range(n)]
         shift = I64(itemsize(view.dtype).bit_length() - 1)
-        worker = b.shl(worker, I64(WORKER))
+        worker = b.shl(worker, WORKER)
         for what, place in zip((shift, reading, writing, samples, worker), places):
             b.store(what, place)
         names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(SAMPLES))
@@ -280,8 +280,8 @@ class Banks:
             return
         b, seen = here.b, here.ops.slot(I64)
         n = b.load(seen, I64)
-        b.store(b.add(n, I64(1)), seen)
-        with b.if_then(b.icmp_unsigned("==", b.urem(n, I64(SAMPLED)), I64(0))):
+        b.store(b.add(n, 1), seen)
+        with b.if_then(b.icmp_unsigned("==", b.urem(n, SAMPLED), 0)):
             size, counters = itemsize(view.dtype), [tally.counter(here.ops, name) for name in PASSES]
             shift = I64(max(size, BANK).bit_length() - 1)
             _called(here, passes, *_lanes(here, how, pointer, size), shift, *counters)

@@ -34,9 +34,9 @@ class _WideTeam(CpuTeam):
         x, mask = ops.get(value, view.dtype, VARYING), ops.get(keep, "bool", VARYING)
         kept, there = ops.const(0), here._replace(mask=None)
         for k in range(ops.W):
-            one = b.extract_element(mask, I64(k))
+            one = b.extract_element(mask, k)
             with b.if_then(one):
-                place, own = ops.binary("+", at, kept), b.extract_element(x, I64(k))
+                place, own = ops.binary("+", at, kept), b.extract_element(x, k)
                 here.memory.store(there, view, [place], Value(view.dtype, UNIFORM, own))
             kept = ops.binary("+", kept, Value("int", UNIFORM, b.zext(one, I64)))
         return kept

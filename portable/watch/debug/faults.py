@@ -74,11 +74,11 @@ class Debug(Watch):
         ops, b = here.ops, here.b
         trips, faulty = ops.slot(I32), ops.slot(I1)
         going_on = ops.get(test(here), "bool")
-        n = b.add(b.load(trips, I32), I32(1))
+        n = b.add(b.load(trips, I32), 1)
         b.store(n, trips)
-        with b.if_then(b.icmp_signed("==", b.and_(n, I32(_LOOK - 1)), I32(0)), likely=False):
+        with b.if_then(b.icmp_signed("==", b.and_(n, _LOOK - 1), 0), likely=False):
             found = b.load_atomic(self.memory, "monotonic", 8, typ=I64)
-            b.store(b.icmp_signed("!=", found, I64(0)), faulty)
+            b.store(b.icmp_signed("!=", found, 0), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, I1))))
 
     # ---- checks
@@ -100,7 +100,7 @@ class Debug(Watch):
         if self.leaves or ok is None:
             return v
         here.ops.diverges()
-        return Value("int", v.kind, here.b.select(ok, here.ops.get(v, "int"), I64(0)))
+        return Value("int", v.kind, here.b.select(ok, here.ops.get(v, "int"), 0))
 
     def _inside(self, here, view, indices):
         """Check the indices of an access; return the condition that all are inside, None if they must be."""
@@ -117,10 +117,10 @@ class Debug(Watch):
         if getattr(pointer.type, "addrspace", 0):
             return spare_word(b, int(use), pointer.type)
         if view.store != "(local)":
-            return b.gep(self.memory, [I64((ZERO, SPARE)[use])], I8)
+            return b.gep(self.memory, [(ZERO, SPARE)[use]], I8)
         if b.function not in self.spares:
             self.spares[b.function] = ops.slot(ir.ArrayType(I64, 2))
-        return b.gep(self.spares[b.function], [I64(8 * use)], I8)
+        return b.gep(self.spares[b.function], [8 * use], I8)
 
     def _index(self, here, view, k, v):
         """Check one index; return the condition that it is inside (an i1, or one a lane), None if
@@ -134,7 +134,7 @@ class Debug(Watch):
         site = "index", view.label or view.store, len(view.prefix) + k
         if own or v.kind != LINEAR or ops.W == 1 or v.step < 1 or not self.leaves:
             return self._index_fits(here, v, n, site)
-        end = ops.larger(b.sub(n, I64(v.step * (ops.W - 1))), 0)  # the first lane decides for all
+        end = ops.larger(b.sub(n, v.step * (ops.W - 1)), 0)  # the first lane decides for all
         with b.if_then(b.icmp_unsigned(">=", v.ir, end), likely=False):
             self._index_fits(here, v, n, site)
             # a lane is outside: lets LLVM discard this path when it optimises the loops around it
@@ -147,8 +147,8 @@ class Debug(Watch):
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
         if isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
-            last = b.sub(n if own else ops.splat(n), ops.full(I64, 1))
-            ok = b.icmp_signed(">=", b.or_(x, b.sub(last, x)), ops.full(I64, 0))
+            last = b.sub(n if own else ops.splat(n), 1)
+            ok = b.icmp_signed(">=", b.or_(x, b.sub(last, x)), 0)
         else:
             ok = b.icmp_unsigned("<", x, n)
         self._require(here, ok, x, n, *site)
@@ -159,10 +159,10 @@ class Debug(Watch):
         if here.own or t.is_float(dtype):
             return
         if op in ("//", "%") and not known:
-            ok = here.b.icmp_signed("!=", y, ops.constant_like(y, 0))
+            ok = here.b.icmp_signed("!=", y, 0)
             self._require(here, ok, x, I64(0), "division by zero", op)
         elif op in ("<<", ">>") and dtype not in t.UNSIGNED and (known is None or known < 0):
-            ok = here.b.icmp_signed(">=", y, ops.constant_like(y, 0))
+            ok = here.b.icmp_signed(">=", y, 0)
             self._require(here, ok, y, I64(t.BITS[ops.strong(dtype)]), "shift", op)
 
     def operation(self, here, o, args, emit):
@@ -253,7 +253,7 @@ def _failing_lanes(here, ok):
     """Return the condition that a check fails for a live lane; and the lanes in bits, or None."""
     ops, b, bits = here.ops, here.b, None
     if isinstance(ok.type, ir.VectorType):
-        bad = b.not_(ok) if here.mask is None else b.select(here.mask, b.not_(ok), ops.full(I1, 0))
+        bad = b.not_(ok) if here.mask is None else b.select(here.mask, b.not_(ok), 0)
         bits = b.bitcast(bad, ir.IntType(ops.W))
         return b.icmp_unsigned("!=", bits, ir.Constant(bits.type, 0)), bits
     bad = b.not_(ok)

@@ -38,18 +38,18 @@ def _shift(ops, op, x, y, dtype, count):
     if count is not None and 0 <= count < bits:
         return {"<<": b.shl, ">>": b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)
     y = ops.intrinsic("umin", [y, ops.constant_like(y, bits)])  # for PTX, LLVM uses the lower half of a count
-    inside = b.icmp_unsigned("<", y, ops.constant_like(y, bits))
+    inside = b.icmp_unsigned("<", y, bits)
     if op == ">>" and dtype not in UNSIGNED:
-        return b.ashr(x, b.select(inside, y, ops.constant_like(y, bits - 1)))
-    return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), ops.constant_like(x, 0))
+        return b.ashr(x, b.select(inside, y, bits - 1))
+    return b.select(inside, (b.shl if op == "<<" else b.lshr)(x, y), 0)
 
 
 def _divide(ops, op, x, y, dtype, const_b):
     """Return x // y or x % y as in Python; a zero divisor gives 0 instead of a trap."""
     if _packed(ops, dtype) and const_b and const_b > 0 and not const_b & (const_b - 1):
         if op == "%":
-            return ops.b.and_(x, ops.constant_like(x, const_b - 1))
-        return ops.b.ashr(x, ops.constant_like(x, const_b.bit_length() - 1))
+            return ops.b.and_(x, const_b - 1)
+        return ops.b.ashr(x, const_b.bit_length() - 1)
     if ops.target.straight and const_b and const_b & (const_b - 1) and BITS[dtype] in _MOVES:
         x = _hidden(ops, x, _MOVES[BITS[dtype]])
     if const_b is not None or dtype in UNSIGNED:
@@ -81,7 +81,7 @@ def _index_remainder(ops, x, n):
     if " !range" not in getattr(n, "text", ""):
         return None
     ops.within += (ops.ends[index], n), (I64(abs(c)), n)
-    x, n = (b.trunc(v, I32) for v in (b.add(index, I64(c)), n))
+    x, n = (b.trunc(v, I32) for v in (b.add(index, c), n))
     return b.zext(ops.intrinsic("umin", [x, (b.sub if c > 0 else b.add)(x, n)]), I64)
 
 
@@ -100,9 +100,7 @@ def _wrapped_remainder(ops, x, y, dtype):
     b = ops.b
     once = ops.intrinsic("umin", [x, b.sub(x, y)])
     # y is positive, and so small that no x below 2 y is negative
-    short = b.icmp_unsigned(
-        "<", b.sub(y, ops.constant_like(y, 1)), ops.constant_like(y, 1 << BITS[dtype] - 2)
-    )
+    short = b.icmp_unsigned("<", b.sub(y, 1), 1 << BITS[dtype] - 2)
     inside = ops.all_lanes(b.and_(b.icmp_unsigned("<", once, y), short))
     return ops.chosen(inside, lambda: once, lambda: _any_divided(ops, "%", x, y, dtype, None))
 
@@ -121,7 +119,7 @@ def _called(ops, op, x, y, dtype):
         v, w = function.args
         halves = [b.trunc(number, I32) for number in (v, w)]
         quick = lambda: b.zext(_any_divided(ops, op, *halves, "uint32", None), v.type)  # noqa: E731
-        small = b.icmp_unsigned("<", b.or_(v, w), v.type(1 << 31))
+        small = b.icmp_unsigned("<", b.or_(v, w), 1 << 31)
         b.ret(ops.chosen(small, quick, lambda: _any_divided(ops, op, v, w, dtype, None)))
         ops.b = outside
     return outside.call(function, [x, y])
@@ -129,18 +127,18 @@ def _called(ops, op, x, y, dtype):
 
 def _any_divided(ops, op, x, y, dtype, const_b):
     """Return x // y or x % y for any two numbers."""
-    b, zero, by_zero = ops.b, ops.constant_like(x, 0), None
+    b, by_zero = ops.b, None
     if const_b is None or const_b in (0, -1):
         by_zero, y = _divisor(ops, x, y, dtype, _packed(ops, dtype) and op == "%")
     if dtype in UNSIGNED:
         q, r = b.udiv(x, y), b.urem(x, y)
     else:
         q, r = b.sdiv(x, y), b.srem(x, y)
-        below = b.and_(b.icmp_signed("!=", r, zero), b.icmp_signed("<", b.xor(r, y), zero))
+        below = b.and_(b.icmp_signed("!=", r, 0), b.icmp_signed("<", b.xor(r, y), 0))
         q = b.sub(q, b.zext(below, x.type))
-        r = b.add(r, b.select(below, y, zero))
+        r = b.add(r, b.select(below, y, 0))
     result = q if op == "//" else r
-    return result if by_zero is None else b.select(by_zero, zero, result)
+    return result if by_zero is None else b.select(by_zero, 0, result)
 
 
 def _packed(ops, dtype):
@@ -152,10 +150,11 @@ def _divisor(ops, x, y, dtype, modulo):
     """Return the mask of zeros of y, and y with 1 where the division x by y would trap. For a `modulo`, 1
     also replaces -1, and the mask is None: both divisors leave 0."""
     b = ops.b
-    one, least, minus = (ops.constant_like(x, n) for n in (1, -(2 ** (BITS[dtype] - 1)), -1))
-    by_zero = traps = b.icmp_signed("==", y, ops.constant_like(x, 0))
+    by_zero = traps = b.icmp_signed("==", y, 0)
     if modulo:
-        return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, minus)), one, y)
+        return None, b.select(b.or_(by_zero, b.icmp_signed("==", y, -1)), 1, y)
     if dtype not in UNSIGNED:  # the least integer by -1 wraps to itself
-        traps = b.or_(traps, b.and_(b.icmp_signed("==", x, least), b.icmp_signed("==", y, minus)))
-    return by_zero, b.select(traps, one, y)
+        traps = b.or_(
+            traps, b.and_(b.icmp_signed("==", x, -(2 ** (BITS[dtype] - 1))), b.icmp_signed("==", y, -1))
+        )
+    return by_zero, b.select(traps, 1, y)

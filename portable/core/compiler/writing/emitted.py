@@ -12,7 +12,7 @@ from .lines import Builder
 from ..reading.team import combine_states, finished, lifted, widened
 from ..reading.tree import flat
 from ...language.types import SHORT, UNIFORM, VARYING, Record, in_parts, itemsize, named
-from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue, word
+from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue
 
 
 def arguments(signature, ops, names, block):
@@ -21,7 +21,7 @@ def arguments(signature, ops, names, block):
 
     def take(llvm_type):
         """Return the next word of the block."""
-        place = ops.b.gep(block, [I64(8 * next(places))], I8, inbounds=True)
+        place = ops.b.gep(block, [8 * next(places)], I8, inbounds=True)
         return ops.b.load(place, llvm_type, align=8)
 
     return [_value(ops, take, name, spec) for name, spec in zip(names, signature.specs)]
@@ -38,7 +38,7 @@ def _value(ops, take, name, spec):
         return spec[1]
     if spec[0] == "number":
         if spec[1] == "bool":
-            return Value("bool", UNIFORM, ops.b.icmp_signed("!=", take(I64), I64(0)))
+            return Value("bool", UNIFORM, ops.b.icmp_signed("!=", take(I64), 0))
         return Value(spec[1], UNIFORM, take(SCALAR[ops.strong(spec[1])]))
     return _view(ops, take, name, *spec)
 
@@ -121,7 +121,7 @@ class Code:
 
     def extra(self, name, llvm_type=I64):
         word = self.signature.n_words + EXTRA.index(name)
-        place = self.b.gep(self.block, [I64(8 * word)], I8, inbounds=True)
+        place = self.b.gep(self.block, [8 * word], I8, inbounds=True)
         return self.b.load(place, llvm_type, align=8)
 
     def bounds(self):
@@ -134,7 +134,7 @@ class Code:
         remaining index."""
         b = self.b
         by = step if isinstance(step, ir.Value) else I64(step)
-        limit = b.sub(end, b.sub(by, I64(1)))  # computed before the loop: saves an addition per iteration
+        limit = b.sub(end, b.sub(by, 1))  # computed before the loop: saves an addition per iteration
         counter = self.ops.slot(I64)
         b.store(begin, counter)
         head, inside, done = b.blocks("packs", "pack", "rest")
@@ -150,7 +150,7 @@ class Code:
 
     def steps(self, begin, end, step, *more):
         """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
-        self.loop(begin, self.b.add(self.b.sub(end, I64(1)), step, flags=NSW), step, *more)
+        self.loop(begin, self.b.add(self.b.sub(end, 1), step, flags=NSW), step, *more)
 
     def visit(self, index, mask=None, slot=0, outer=()):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.
@@ -267,11 +267,11 @@ class Code:
         return [self.loaded(state, (self.word(place, next(words)) for _ in state)) for state in states]
 
     def word(self, place, k):
-        return self.b.gep(place, [word(k)], I64)
+        return self.b.gep(place, [k], I64)
 
     def partial(self, partials, number):
         """Return the address of the partial states with this number."""
-        return self.word(partials, self.b.mul(number, I64(self.entry.state_words)))
+        return self.word(partials, self.b.mul(number, self.entry.state_words))
 
     def folding(self, states, partials):
         """Return a function that combines the partial states with a given number into accumulators, shaped

@@ -75,11 +75,23 @@ class Line(PredictableInstr):
 
 
 def _typed(*values):
-    return ", ".join([f"{v.type} {v.get_reference()}" for v in values])
+    return ", ".join([f"i64 {v}" if v.__class__ is int else f"{v.type} {v.get_reference()}" for v in values])
+
+
+def _like(x, y):
+    """Return y as an operand of the type of x; a number of Python's is a constant of this type."""
+    if isinstance(y, (int, float)):
+        kind = x.type
+        y = full(kind.element, kind.count, y) if kind.__class__ is ir.VectorType else kind(y)
+    return y.get_reference()
 
 
 class Builder(ir.IRBuilder):
-    """Builder of lines; LLVM checks the types of operands."""
+    """Builder of lines; LLVM checks the types of operands.
+
+    A second operand, or one side of a selection, may be a number of Python's, of the other operand's type; an
+    index or a stored number may be an integer of 64 bits.
+    """
 
     def line(self, typ, opname, operands, text):
         made = Line(self._block, typ, opname, operands, text)
@@ -90,8 +102,7 @@ class Builder(ir.IRBuilder):
         return made
 
     def not_(self, x):
-        ones = full(x.type.element, x.type.count, -1) if x.type.__class__ is ir.VectorType else x.type(-1)
-        return self.xor(x, ones)
+        return self.xor(x, -1)
 
     def slot(self, typ):
         """Return a stack slot, initialised to zero."""
@@ -141,7 +152,7 @@ class Builder(ir.IRBuilder):
 def _arithmetic(op):
     def emit(self, x, y, name="", flags=()):
         words = " ".join((op, *flags)) if flags else op
-        return self.line(x.type, op, (x, y), f"{words} {x.type} {x.get_reference()}, {y.get_reference()}")
+        return self.line(x.type, op, (x, y), f"{words} {x.type} {x.get_reference()}, {_like(x, y)}")
 
     return emit
 
@@ -157,9 +168,15 @@ def _comparison(op, kind, words):
     def emit(self, how, x, y):
         typ = pack_of(_I1, x.type.count) if x.type.__class__ is ir.VectorType else _I1
         how = words.get(how) or kind + _ORDER.get(how, how)
-        return self.line(typ, op, (x, y), f"{op} {how} {_typed(x)}, {y.get_reference()}")
+        return self.line(typ, op, (x, y), f"{op} {how} {_typed(x)}, {_like(x, y)}")
 
     return emit
+
+
+def _select(self, condition, x, y):
+    like = y if isinstance(x, (int, float)) else x
+    sides = f"{like.type} {_like(like, x)}, {like.type} {_like(like, y)}"
+    return self.line(like.type, "select", (condition, x, y), f"select {_typed(condition)}, {sides}")
 
 
 def _of_operands(op, type_of):
@@ -176,7 +193,7 @@ _MADE = {
     "icmp_unsigned": _comparison("icmp", "u", _EQUAL),
     "fcmp_ordered": _comparison("fcmp", "o", _NAN),
     "fcmp_unordered": _comparison("fcmp", "u", _NAN),
-    "select": _of_operands("select", lambda condition, x, y: x.type),
+    "select": _select,
     "extract_element": _of_operands("extractelement", lambda vector, k: vector.type.element),
     "insert_element": _of_operands("insertelement", lambda vector, x, k: vector.type),
     "shuffle_vector": _of_operands(

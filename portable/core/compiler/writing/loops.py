@@ -85,12 +85,12 @@ def _goes_on(ops, value, stop, step):
 def _striding_loop(here, loop, start, stop, step, kind):
     """Emit a counted loop by its number of iterations, since the counter may overflow after the last one;
     return the place after it."""
-    ops, b, n, one = here.ops, here.b, _trips_of(here.ops, start, stop, step), I64(1)
+    ops, b, n = here.ops, here.b, _trips_of(here.ops, start, stop, step)
     first, trip = ops.get(start, "int", kind), ops.slot(I64)
-    b.store(I64(0), trip)
+    b.store(0, trip)
 
     def value():
-        way = b.mul(b.load(trip, I64), I64(step))
+        way = b.mul(b.load(trip, I64), step)
         way = ops.splat(way) if isinstance(first.type, ir.VectorType) else way
         return Value("int", kind, b.add(first, way))
 
@@ -98,7 +98,7 @@ def _striding_loop(here, loop, start, stop, step, kind):
         return ops.compare("<", Value("int", UNIFORM, b.load(trip, I64)), n)
 
     def advance():
-        b.store(b.add(b.load(trip, I64), one, flags=NSW), trip)
+        b.store(b.add(b.load(trip, I64), 1, flags=NSW), trip)
 
     strips = (trip, n, 1) if ops.W == 1 or n.kind == UNIFORM else None
     return run_loop(here, loop, more, value, advance, strips)
@@ -109,10 +109,9 @@ def _trips_of(ops, start, stop, step):
     b, kind = ops.b, ops.kind_of(start, stop)
     first, last = (ops.get(v, "int", kind) for v in (start, stop))
     gap = b.sub(last, first) if step > 0 else b.sub(first, last)
-    one = ops.constant_like(first, 1)
-    n = b.add(b.udiv(b.sub(gap, one), ops.constant_like(first, abs(step))), one)
+    n = b.add(b.udiv(b.sub(gap, 1), abs(step)), 1)
     some = b.icmp_signed("<" if step > 0 else ">", first, last)
-    return Value("int", kind, b.select(some, n, ops.constant_like(first, 0)))
+    return Value("int", kind, b.select(some, n, 0))
 
 
 def run_loop(here, loop, test, item, advance, counted=None):
@@ -155,7 +154,7 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 
     def next_trip():
         advance()
-        b.store(b.add(b.load(trip, I64), I64(1), flags=("nsw", "nuw")), trip)
+        b.store(b.add(b.load(trip, I64), 1, flags=("nsw", "nuw")), trip)
 
     def poll_between(exit_block):
         b.cbranch(b.icmp_signed("<", b.load(place, I64), stop), more, exit_block)
@@ -165,16 +164,16 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 
     b.go(strip)
     n_trips = _trips_of_strip(ops, place, stop, step)
-    b.store(I64(0), trip)
+    b.store(0, trip)
     _plain_loop(here, loop, in_strip, item, next_trip, poll_between)
 
 
 def _trips_of_strip(ops, place, stop, step):
     """Return the number of iterations left for the counter at `place`, at most that of a strip."""
-    b, most = ops.b, I64(ops.target.strip)
-    n_left = b.lshr(b.sub(stop, b.load(place, I64)), I64(step.bit_length() - 1))
+    b, most = ops.b, ops.target.strip
+    n_left = b.lshr(b.sub(stop, b.load(place, I64)), step.bit_length() - 1)
     some = b.icmp_signed("<", b.load(place, I64), stop)
-    return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), I64(0))
+    return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), 0)
 
 
 def _plain_loop(here, loop, test, item, advance, between=None):

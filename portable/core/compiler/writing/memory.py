@@ -159,7 +159,7 @@ class Memory:
         """Return the number at an element, for each lane if any index varies."""
         dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
-            x = self.ops.b.icmp_unsigned("!=", x, self.ops.constant_like(x, 0))
+            x = self.ops.b.icmp_unsigned("!=", x, 0)
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
         return Value(loaded_dtype(dtype), VARYING if mixed else UNIFORM, self._loaded(x, dtype))
 
@@ -240,7 +240,7 @@ class Memory:
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
             bits = b.zext(x, ops.shaped(I32, x))
-            return b.bitcast(b.shl(bits, ops.constant_like(bits, 16)), ops.shaped(F32, x))
+            return b.bitcast(b.shl(bits, 16), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
         return ops.convert(x, dtype, loaded_dtype(dtype))
 
@@ -255,10 +255,9 @@ class Memory:
         if dtype == "float16":
             return b.bitcast(ops.convert(x, "float32", dtype), ops.shaped(I16, x))
         bits = b.bitcast(x, ops.shaped(I32, x))
-        number = functools.partial(ops.constant_like, bits)
-        upper = b.lshr(bits, number(16))
-        rounded = b.lshr(b.add(b.add(bits, number(0x7FFF)), b.and_(upper, number(1))), number(16))
-        nan = b.or_(b.and_(upper, number(0x8000)), number(0x7FC0))
+        upper = b.lshr(bits, 16)
+        rounded = b.lshr(b.add(b.add(bits, 0x7FFF), b.and_(upper, 1)), 16)
+        nan = b.or_(b.and_(upper, 0x8000), 0x7FC0)
         bits = b.select(b.fcmp_unordered("uno", x, x), nan, rounded)
         return b.trunc(bits, ops.shaped(I16, x))
 

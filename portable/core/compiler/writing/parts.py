@@ -3,7 +3,7 @@
 import copy
 
 from ...language.types import UNIFORM
-from .values import I64, ViewValue, word
+from .values import ViewValue
 
 
 def part(ops, view, items):
@@ -81,6 +81,6 @@ def _bound(ops, v, extent):
     bound = ops.index_number(v)
     if isinstance(bound, int):
         return ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)
-    below = ops.b.icmp_signed("<", bound, I64(0))
-    behind = ops.b.select(below, ops.b.add(bound, word(extent)), bound)
+    below = ops.b.icmp_signed("<", bound, 0)
+    behind = ops.b.select(below, ops.b.add(bound, extent), bound)
     return ops.smaller(ops.larger(behind, 0), extent)

@@ -248,7 +248,7 @@ class Ops:
         build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), is_float(a), is_float(b)
         if b == "bool":
             differs = build.fcmp_unordered if fa else build.icmp_signed
-            return differs("!=", x, self.constant_like(x, 0))
+            return differs("!=", x, 0)
         if fa and fb:
             return build.fpext(x, to) if BITS[b] > BITS[a] else build.fptrunc(x, to)
         if fa:
@@ -269,16 +269,12 @@ class Ops:
         undefined out of range."""
         b, (low, high) = self.b, bounds(dtype)
         whole = (b.fptoui if dtype in UNSIGNED else b.fptosi)(x, to)
-        beyond = b.fcmp_ordered(">=", x, self.constant_like(x, float(high + 1)))
-        whole = b.select(beyond, self.constant_like(whole, wrapped(high, BITS[dtype])), whole)
+        beyond = b.fcmp_ordered(">=", x, float(high + 1))
+        whole = b.select(beyond, wrapped(high, BITS[dtype]), whole)
         if dtype in UNSIGNED:
-            return b.select(
-                b.fcmp_ordered(">", x, self.constant_like(x, 0.0)), whole, self.constant_like(whole, 0)
-            )
-        whole = b.select(
-            b.fcmp_ordered("<", x, self.constant_like(x, float(low))), self.constant_like(whole, low), whole
-        )
-        return b.select(b.fcmp_unordered("uno", x, x), self.constant_like(whole, 0), whole)
+            return b.select(b.fcmp_ordered(">", x, 0.0), whole, 0)
+        whole = b.select(b.fcmp_ordered("<", x, float(low)), low, whole)
+        return b.select(b.fcmp_unordered("uno", x, x), 0, whole)
 
     def constant_like(self, x, number):
         """Return a constant with the type of an LLVM value."""
@@ -436,24 +432,17 @@ class Ops:
             return index * stride
         if isinstance(index, int):
             index, stride = stride, index
-        if isinstance(stride, int):
-            if stride == 1:
-                return index
-            stride = self.constant_like(index, stride)
-        elif isinstance(index.type, ir.VectorType) and not isinstance(stride.type, ir.VectorType):
+        packed = isinstance(index.type, ir.VectorType)
+        if packed and not isinstance(stride, int) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
-        return self.b.mul(index, stride, flags=NSW)
+        return index if stride == 1 else self.b.mul(index, stride, flags=NSW)
 
     def plus(self, a, b):
         if a.__class__ is b.__class__ is int:
             return a + b
         if isinstance(a, int):
             a, b = b, a
-        if isinstance(b, int):
-            if b == 0:
-                return a
-            b = self.constant_like(a, b)
-        return self.b.add(a, b, flags=NSW)
+        return a if b == 0 else self.b.add(a, b, flags=NSW)
 
     def _extreme(self, choose, intrinsic, a, b):
         """Return the smaller or the larger of two signed integers, LLVM values or Python integers."""
@@ -469,11 +458,7 @@ class Ops:
         return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
 
     def advance(self, pointer, offset):
-        if isinstance(offset, int):
-            if offset == 0:
-                return pointer
-            offset = I64(offset)
-        return self.b.gep(pointer, [offset], I8, inbounds=True)
+        return pointer if offset == 0 else self.b.gep(pointer, [offset], I8, inbounds=True)
 
     def length(self, n):
         """Return an extent (an LLVM value, a Python integer, or a Value) as a Value."""

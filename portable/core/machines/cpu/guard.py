@@ -22,8 +22,8 @@ def guard(module, entry, machine=MACHINE):
         first, rest = function.blocks[0], function.append_basic_block("usual")
         first.terminator, branch = None, first.instructions.pop()
         b = Builder(first)
-        word, mask, usual = _REGISTERS[machine]
-        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), word(mask)), word(usual))
+        _, mask, usual = _REGISTERS[machine]
+        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), mask), usual)
         again = function.append_basic_block("unusual")
         b.cbranch(odd, again, rest).set_weights([1, 99])
         rest.instructions, rest.terminator, branch.parent = [branch], branch, rest

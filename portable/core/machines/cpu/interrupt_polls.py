@@ -23,10 +23,10 @@ def poll_flag(ops):
     flag = module.globals["portable_flag"]
     flag = b.line(I64, "load", (flag,), "load volatile i64, ptr @portable_flag, align 8")
     ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
-    _mark_rare(b.cbranch(b.icmp_signed("!=", flag, I64(0)), ask, on), module)
+    _mark_rare(b.cbranch(b.icmp_signed("!=", flag, 0), ask, on), module)
     b.position_at_end(ask)
     ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
-    _mark_rare(b.cbranch(b.icmp_signed("!=", ends, I32(0)), _way_out(function), on), module)
+    _mark_rare(b.cbranch(b.icmp_signed("!=", ends, 0), _way_out(function), on), module)
     b.position_at_end(on)
 
 

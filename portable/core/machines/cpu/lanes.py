@@ -180,7 +180,7 @@ class CpuTeam(Members):
             return ops.compare("<", member() if loop.breaks else Value("int", UNIFORM, first()), hi)
 
         def advance():
-            b.store(b.add(first(), I64(ops.W), flags=NSW), counter)
+            b.store(b.add(first(), ops.W, flags=NSW), counter)
 
         strips = None if loop.breaks else (counter, hi, ops.W)
         return run_loop(here, loop, more, member, advance, strips)
@@ -192,8 +192,8 @@ def _whole_packs(ops, lo, hi):
     if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
         return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
     trips = b.sub(hi, lo, flags=NSW)
-    whole = b.add(lo, b.and_(trips, I64(-W)), flags=NSW)
-    return b.select(b.icmp_signed(">", trips, I64(0)), whole, lo)
+    whole = b.add(lo, b.and_(trips, -W), flags=NSW)
+    return b.select(b.icmp_signed(">", trips, 0), whole, lo)
 
 
 def _may_lie_between(first, last):

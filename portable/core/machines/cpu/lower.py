@@ -69,15 +69,15 @@ def _copies(code, k):
 def _copy_stride(code, view):
     """Return bytes between copies: whole blocks of APART, so that no two threads write to one cache
     line."""
-    return code.b.and_(code.b.add(code.n_bytes(view), I64(APART - 1)), I64(-APART))
+    return code.b.and_(code.b.add(code.n_bytes(view), APART - 1), -APART)
 
 
 def _own_copies(code, worker):
     b = code.b
     for k, view in enumerate(code.scatters):
-        at = b.mul(b.sub(worker, I64(1)), _copy_stride(code, view))
+        at = b.mul(b.sub(worker, 1), _copy_stride(code, view))
         own = b.gep(_copies(code, k)[1], [at], I8)
-        view.pointer = b.select(b.icmp_signed("==", worker, I64(0)), view.pointer, own)
+        view.pointer = b.select(b.icmp_signed("==", worker, 0), view.pointer, own)
         view.unshared = True
 
 
@@ -101,7 +101,7 @@ def _merge(code, k):
 
         code.loop(begin, end, 1, add)
 
-    code.loop(I64(0), n_copies, 1, copy)
+    code.loop(0, n_copies, 1, copy)
     b.ret_void()
 
 
@@ -113,7 +113,7 @@ def _range(code, begin, end, copies, outer=()):
 
     def run_packs(base):
         for k in range(copies):
-            pack(b.add(base, I64(k * W), flags=NSW), k)
+            pack(b.add(base, k * W, flags=NSW), k)
 
     def masked(base):
         index = ops.lanes(base)
@@ -129,7 +129,7 @@ def _range(code, begin, end, copies, outer=()):
     if W == 1 or code.policy_kind == "packs":
         return
     if copies > 1:
-        code.steps(rest, end, I64(W), masked)
+        code.steps(rest, end, W, masked)
     else:
         with b.if_then(b.icmp_signed("<", rest, end)):
             masked(rest)
@@ -151,7 +151,7 @@ def _in_turn(code, begin, end, copies, pack):
                 for p, value in zip(places, values[1:] + values[:1]):
                     b.store(value, p)
 
-    rounds = b.and_(b.sub(end, begin, flags=NSW), I64(-W * copies))
+    rounds = b.and_(b.sub(end, begin, flags=NSW), -W * copies)
     return packs(code, begin, b.add(begin, rounds, flags=NSW), W, run_block)
 
 
@@ -166,10 +166,10 @@ def packs(code, begin, end, step, body):
         return code.loop(begin, end, step, lambda base: (body(base), code.target.poll_flag(code.ops)))
     place = code.ops.slot(I64)
     b.store(begin, place)
-    whole = b.sub(end, I64(step - 1))
+    whole = b.sub(end, step - 1)
     strip, more, done = b.blocks("strip", "more", "packs.done")
     b.go(strip)
-    far = b.add(b.load(place, I64), I64(STRIP * step), flags=NSW)
+    far = b.add(b.load(place, I64), STRIP * step, flags=NSW)
     rest = code.loop(b.load(place, I64), smaller(code, far, end), step, body)
     b.store(rest, place)
     b.cbranch(b.icmp_signed("<", rest, whole), more, done)
@@ -190,7 +190,7 @@ def short_loop(code, begin, end, step, body):
 def _rows(code, first, last, copies):
     """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
     b, bounds = code.b, code.bounds()
-    begin, one = bounds[-1][0], I64(1)
+    begin = bounds[-1][0]
     *inner, length = (b.sub(high, low, flags=NSW) for low, high in bounds[1:])
 
     def row(number):
@@ -200,16 +200,16 @@ def _rows(code, first, last, copies):
         if not code.entry.in_strips:
             code.target.poll_flag(code.ops)
 
-    some = b.select(b.icmp_signed(">", length, I64(0)), length, one)  # or it has no rows
-    code.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, one)), some), 1, row)
+    some = b.select(b.icmp_signed(">", length, 0), length, 1)  # or it has no rows
+    code.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, 1)), some), 1, row)
 
 
 def _row_part(code, number, first, last, length):
     """Return the part between the indices first and last of a row, counted from its beginning."""
-    b, zero = code.b, I64(0)
+    b = code.b
     before = b.mul(number, length, flags=NSW)
     low, high = b.sub(first, before), smaller(code, b.sub(last, before), length)
-    return b.select(b.icmp_signed(">", low, zero), low, zero), high
+    return b.select(b.icmp_signed(">", low, 0), low, 0), high
 
 
 def _outer(code, number, inner, begins):
@@ -266,6 +266,6 @@ def _finish(code, totals):
     function = ir.Function(code.module, ENTRY, "finish")
     code.open(function)
     _, _, n_blocks, _ = function.args
-    short_loop(code, I64(0), n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
+    short_loop(code, 0, n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
     code.write_results(code.collected())
     code.b.ret_void()

@@ -47,7 +47,7 @@ def of_line(text):
 
 
 def _neighbours(b, address, n):
-    return [b.add(address, I64(8 * k)) for k in range(n)]
+    return [b.add(address, 8 * k) for k in range(n)]
 
 
 def words(n):

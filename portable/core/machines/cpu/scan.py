@@ -64,7 +64,7 @@ class Scan(Scanned):
     def _blocks(self, number, bounds, carries, outs):
         """Process neighbouring blocks, interleaved; if there are several, they are whole ones."""
         b, (begin, end, size) = self.b, bounds
-        numbers = [b.add(number, I64(k)) for k in range(len(carries))]
+        numbers = [b.add(number, k) for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
         lows = [b.add(begin, b.mul(k, size, flags=NSW), flags=NSW) for k in numbers]
@@ -76,7 +76,7 @@ class Scan(Scanned):
 
     def _places(self, number):
         """Return the words of a block in `partials`."""
-        number = self.b.add(number, I64(1))
+        number = self.b.add(number, 1)
         return words_of(self.ops, self.extra("partials", PTR), number, len(self.state))
 
     def _packs(self, lows, high, carries, outs):
@@ -176,7 +176,7 @@ class Scan(Scanned):
         _, first, last, _ = function.args
         running, kept = self._slots(), self._places(I64(-1))
         self._write(self._neutral(), running)
-        with b.if_then(b.icmp_signed(">", first, I64(0))):
+        with b.if_then(b.icmp_signed(">", first, 0)):
             self._write(self._read(kept), running)
 
         def step(number):

@@ -38,7 +38,7 @@ def warp(ops):
     """Return the number of a thread's warp in its block, broadcast by the warp's first thread: NVIDIA's
     assembler then treats it as uniform, and keeps values derived from it in uniform registers.
     """
-    number = ops.b.lshr(_register(ops, "tid.x"), I32(WARP.bit_length() - 1))
+    number = ops.b.lshr(_register(ops, "tid.x"), WARP.bit_length() - 1)
     said = ops.call("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
     return ops.b.zext(said, I64)
 
@@ -204,7 +204,7 @@ class CudaTeam(Members):
     def rank(self, ops):
         # the mask states the possible bits of a rank, from which LLVM derives the common part of neighbouring
         # indices
-        return Value("int", VARYING, ops.b.and_(thread(ops), I64((1 << (self.n - 1).bit_length()) - 1)))
+        return Value("int", VARYING, ops.b.and_(thread(ops), (1 << (self.n - 1).bit_length()) - 1))
 
     def barrier(self, ops):
         barrier(ops) if self.n > WARP else barrier_of_warp(ops)
@@ -302,7 +302,7 @@ def _peers(ops, number, n):
     bits."""
     b, number, peers = ops.b, ops.b.trunc(number, I32), _ALL
     for k in range((n - 1).bit_length()):
-        bit = b.icmp_signed("!=", b.and_(number, I32(1 << k)), I32(0))
+        bit = b.icmp_signed("!=", b.and_(number, 1 << k), 0)
         votes = ops.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
         peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
     return peers
@@ -319,14 +319,14 @@ def scan_block(ops, own, neutral, combine, n):
     if n_warps == 1:
         return exclusive, _moved(ops, inclusive, "idx", WARP - 1, WARP - 1)
     place = shared_words(ops, n_warps * len(own), "scanned")
-    warp = ops.b.ashr(rank.ir, I32(5))
+    warp = ops.b.ashr(rank.ir, 5)
     with ops.b.if_then(ops.get(ops.compare("==", lane, end))):
         _keep(ops, place, warp, inclusive)
     barrier(ops)
     before = total = neutral
     for k in range(n_warps):
         part = _stored_state(ops, place, k, own, UNIFORM)
-        here = Value("bool", VARYING, ops.b.icmp_signed("==", warp, I32(k)))
+        here = Value("bool", VARYING, ops.b.icmp_signed("==", warp, k))
         before = _chosen(ops, here, total, before)
         total = combine(total, part)
     barrier(ops)
@@ -360,9 +360,9 @@ def fold_block(ops, own, combine, n):
 def _each_warps(ops, state, n_warps, name):
     """Leave the state of each warp's first thread in shared memory; they are read when they are taken."""
     place, rank = shared_words(ops, n_warps * len(state), name), thread(ops)
-    first = ops.b.icmp_signed("==", ops.b.and_(rank, I64(WARP - 1)), I64(0))
+    first = ops.b.icmp_signed("==", ops.b.and_(rank, WARP - 1), 0)
     with ops.b.if_then(first):
-        _keep(ops, place, ops.b.ashr(rank, I64(5)), state)
+        _keep(ops, place, ops.b.ashr(rank, 5), state)
     barrier(ops)
     return (_stored_state(ops, place, k, state, VARYING) for k in range(n_warps))
 
@@ -422,7 +422,7 @@ def _shuffled(ops, v, how, by, clamp):
         return ops.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, I32(clamp)], I32)
 
     if bits == 1:
-        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), I32(0)))
+        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), 0))
     if bits == 32:
         return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
     pair = words = b.bitcast(x, ir.VectorType(I32, 2))

@@ -148,7 +148,7 @@ def _places(code, indices, ends, step):
 
 
 def _ranged(b, place):
-    return b.and_(b.zext(place, I64), I64(SHORT - 1)) if place.type == I32 else place
+    return b.and_(b.zext(place, I64), SHORT - 1) if place.type == I32 else place
 
 
 def _pack(code, whole, index, ends, step, visit):
@@ -162,7 +162,7 @@ def _pack(code, whole, index, ends, step, visit):
         with rest:
             ops.W = 1
             once = unrolling(b.module, 1)  # of W - 1 places at most: registers for more would cost warps
-            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), I64(step), visit, once)
+            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), step, visit, once)
             ops.W = W
 
 
@@ -193,7 +193,7 @@ def _sum(code, *terms):
 
 def _times(code, x, n):
     """Return an index times a Python number, which does not wrap."""
-    return code.b.mul(x, I64(n), flags=NSW)
+    return code.b.mul(x, n, flags=NSW)
 
 
 def _reduced_range(code):
@@ -235,7 +235,7 @@ def _scattered_range(code):
 
     for view in code.scatters:
         copies.append((view, own, view.pointer))
-        size = b.and_(b.add(code.n_bytes(view), I64(7)), I64(-8))
+        size = b.and_(b.add(code.n_bytes(view), 7), -8)
         own = b.gep(own, [size], I8)
         _each_element(code, *copies[-1], clear)
     barrier(code.ops)
@@ -257,12 +257,12 @@ def _each_element(code, view, mine, total, body):
     elements.
     """
     element = code.ops.scalar(view.dtype)
-    size = code.b.sdiv(code.n_bytes(view), I64(itemsize(view.dtype)))
+    size = code.b.sdiv(code.n_bytes(view), itemsize(view.dtype))
 
     def at(j):
         body(element, *(code.b.gep(place, [j], element) for place in (mine, total)))
 
-    code.steps(thread(code.ops), size, I64(code.machine.threads), at)
+    code.steps(thread(code.ops), size, code.machine.threads, at)
 
 
 def _tile(code):
@@ -272,12 +272,12 @@ def _tile(code):
     height.
     """
     b, bounds = code.b, code.bounds()
-    bits, here, one = code.extra("block_size"), thread(code.ops), I64(1)
+    bits, here = code.extra("block_size"), thread(code.ops)
     height = b.ashr(I64(code.machine.threads), bits)
-    before, column = b.shl(block(code.ops), bits), b.and_(here, b.sub(b.shl(one, bits), one))
+    before, column = b.shl(block(code.ops), bits), b.and_(here, b.sub(b.shl(I64(1), bits), 1))
     if code.width > 1:  # a warp's indices lie one after the other, a thread's a warp apart
         before = _times(code, before, code.width)
-        warp = b.and_(column, I64(-WARP))
+        warp = b.and_(column, -WARP)
         column = _sum(code, column, _times(code, warp, code.width - 1))
     place = _sum(code, bounds[-1][0], _sum(code, before, column))
     return bounds, place, b.ashr(here, bits), height
@@ -365,7 +365,7 @@ def _finish(code):
     partials, counter = code.extra("partials", PTR), code.extra("counter", PTR)
     number, n_blocks = _block_number(code)
     last = shared_words(ops, 1, "last")
-    leader = b.icmp_signed("==", thread(ops), I64(0))
+    leader = b.icmp_signed("==", thread(ops), 0)
     with b.if_then(leader):
         code.write_words(states, code.partial(partials, number))
         # release of this block's partial state, and then acquire of all other blocks'
@@ -374,12 +374,12 @@ def _finish(code):
         b.fence("acq_rel", "device")
         b.store(b.sub(arrived, n_blocks), last)
     barrier(ops)
-    with b.if_then(b.icmp_signed("==", b.load(last, I64), I64(-1))):
-        code.steps(thread(ops), n_blocks, I64(code.machine.threads), code.folding(states, partials))
+    with b.if_then(b.icmp_signed("==", b.load(last, I64), -1)):
+        code.steps(thread(ops), n_blocks, code.machine.threads, code.folding(states, partials))
         totals = _block_states(code, code.collected())
         with b.if_then(leader):
             code.write_results(totals)
-            b.store(I64(0), counter)
+            b.store(0, counter)
 
 
 def _block_number(code):

@@ -32,7 +32,7 @@ from llvmlite import ir
 from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import BITS, VARYING
-from ...compiler.writing.values import I32, I64, NSW, PTR, Value, word
+from ...compiler.writing.values import I32, I64, NSW, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from .engine import KEEPING, KEEPS, REGISTERS
 from .lanes import (
@@ -56,8 +56,8 @@ _STORE = ir.InlineAsm(
 )
 
 
-_LOW, _HIGH, _HALF = I64(2**32 - 1), I64(-(2**32)), I64(32)
-_ROW = I64(4)  # bits of the words that shared memory reads or writes at once
+_LOW, _HIGH, _HALF = 2**32 - 1, -(2**32), 32
+_ROW = 4  # bits of the words that shared memory reads or writes at once
 
 
 def words_of_tiles(n_tiles, state_words):
@@ -124,11 +124,11 @@ class Scan(Scanned):
         are due.
         """
         b = self.b
-        self.last = b.sub(b.sub(grid(self.ops), lag), I64(1))
+        self.last = b.sub(b.sub(grid(self.ops), lag), 1)
         number = self._take_number()
         with b.if_then(b.icmp_signed("<=", number, self.last)):
             self._total(number)
-        half = b.sub(number, b.ashr(lag, I64(1)))
+        half = b.sub(number, b.ashr(lag, 1))
         group, place = self._split(half)
         wanted = self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0)
         with b.if_then(functools.reduce(b.and_, wanted)):
@@ -147,11 +147,11 @@ class Scan(Scanned):
         self.code.lower.memory.hints = None if self.code.has_loops else Hints(self.b, policy)
 
     def _equal(self, number, n):
-        return self.b.icmp_signed("==", number, I64(n))
+        return self.b.icmp_signed("==", number, n)
 
     def _is_tile(self, number):
         b = self.b
-        return b.and_(b.icmp_signed(">=", number, I64(0)), b.icmp_signed("<=", number, self.last))
+        return b.and_(b.icmp_signed(">=", number, 0), b.icmp_signed("<=", number, self.last))
 
     def _combined(self, a, b):
         result = self.code.combined(self.reducer, a, b)
@@ -166,33 +166,33 @@ class Scan(Scanned):
         ops, b = self.ops, self.b
         self.words, taken = self.extra("partials", PTR), shared_words(ops, 1, "taken")
         rank = thread(ops)
-        self.first, self.lane = self._equal(rank, 0), b.and_(rank, I64(WARP - 1))
+        self.first, self.lane = self._equal(rank, 0), b.and_(rank, WARP - 1)
         with b.if_then(self.first):
             ticket = b.atomic_rmw("add", self.words, I64(1), "monotonic")
             b.store(ticket, taken)
-            last = b.sub(grid(ops), I64(1))
+            last = b.sub(grid(ops), 1)
             with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
-                b.store(b.add(b.sub(ticket, last), I64(2 << 32)), self.words)
+                b.store(b.add(b.sub(ticket, last), 2 << 32), self.words)
         barrier(ops)
         ticket = b.load(taken, I64)
-        self.mark = b.or_(b.lshr(ticket, _HALF), I64(1))
+        self.mark = b.or_(b.lshr(ticket, _HALF), 1)
         return b.and_(ticket, _LOW)
 
     # ---- a tile
     def _start(self, tile):
-        return self.b.add(self.extra("begin"), self.b.mul(tile, I64(self.tile)), flags=NSW)
+        return self.b.add(self.extra("begin"), self.b.mul(tile, self.tile), flags=NSW)
 
     def _coalesced(self, start):
         """Return the indices of this thread's items when neighbours are neighbours."""
         first = self.b.add(start, self._place(), flags=NSW)
-        return [self.b.add(first, I64(k * WARP), flags=NSW) for k in range(self.items)]
+        return [self.b.add(first, k * WARP, flags=NSW) for k in range(self.items)]
 
     def _place(self):
         """Return the place in the tile of the first of these: a warp's items are its threads' neighbouring
         ones."""
         b = self.b
         warp = b.sub(thread(self.ops), self.lane)
-        return b.add(b.mul(warp, I64(self.items)), self.lane)
+        return b.add(b.mul(warp, self.items), self.lane)
 
     def _shelf(self, first, further):
         """Return a place of the tile in shared memory, one word in 17 of which is padding against bank
@@ -202,7 +202,7 @@ class Scan(Scanned):
         thread has one address and constants.
         """
         b = self.b
-        word = b.add(b.add(first, b.ashr(first, _ROW)), I64(further + further // 16))
+        word = b.add(b.add(first, b.ashr(first, _ROW)), further + further // 16)
         return [b.gep(shelf, [word], I64) for shelf in self.shelves]
 
     def _across(self, k):
@@ -211,14 +211,14 @@ class Scan(Scanned):
 
     def _items(self):
         """Return the places of this thread's neighbouring items."""
-        first = self.b.mul(thread(self.ops), I64(self.items))
+        first = self.b.mul(thread(self.ops), self.items)
         return [self._shelf(first, k) for k in range(self.items)]
 
     def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
         ops, b = self.ops, self.b
         rest = b.sub(self.extra("end"), start, flags=NSW)
-        with b.if_else(b.icmp_signed(">=", rest, I64(self.tile))) as (whole, part):
+        with b.if_else(b.icmp_signed(">=", rest, self.tile)) as (whole, part):
             with whole:  # no condition, and no store before the last load: all are in flight at once
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
@@ -228,7 +228,7 @@ class Scan(Scanned):
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
                 barrier(ops)
-                self.code.steps(thread(ops), rest, I64(self.threads), lambda k: self._one(start, k))
+                self.code.steps(thread(ops), rest, self.threads, lambda k: self._one(start, k))
                 barrier(ops)
 
     def _one(self, start, place):
@@ -266,7 +266,7 @@ class Scan(Scanned):
             groups, origin = self._await(self._member(1, section), self._origin(section))
             own = self._combined(origin, fold_warp(self.ops, groups, self._combined))
             with b.if_then(self.first):
-                self._leave(2, b.add(section, I64(1)), own)
+                self._leave(2, b.add(section, 1), own)
 
     def _prefixes(self, tile):
         """Compute a tile's prefixes, combined with the prefix before it; after the last tile that is the
@@ -320,7 +320,7 @@ class Scan(Scanned):
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
-            self._member(0, group, self.b.add(place, I64(1))),
+            self._member(0, group, self.b.add(place, 1)),
             self._member(1, section, place_of_group),
             self._origin(section),
         )
@@ -330,18 +330,16 @@ class Scan(Scanned):
 
     def _split(self, number):
         """Split a number into (its group, its place in the group)."""
-        bits = I64(GROUP.bit_length() - 1)
-        return self.b.ashr(number, bits), self.b.and_(number, I64(GROUP - 1))
+        return self.b.ashr(number, GROUP.bit_length() - 1), self.b.and_(number, GROUP - 1)
 
     def _member(self, level, group, n=GROUP):
         """Return this lane's member of a group, as `_await` takes it, if it is one of the first n."""
         b, lane = self.b, self.lane
-        n = word(n)
-        return level, b.add(b.mul(group, I64(GROUP)), lane), b.icmp_signed("<", lane, n)
+        return level, b.add(b.mul(group, GROUP), lane), b.icmp_signed("<", lane, n)
 
     def _origin(self, section):
         """Return the prefix before a section."""
-        return 2, section, self.b.icmp_signed(">", section, I64(0))
+        return 2, section, self.b.icmp_signed(">", section, 0)
 
     # ---- totals that tiles store for later ones
     def _halves(self):
@@ -352,12 +350,12 @@ class Scan(Scanned):
         """Return the places of a state's halves: the same half of a group's members side by side, and then
         the next half, so that a thread has one address and constants."""
         b, n_halves = self.b, sum(self._halves())
-        entries = b.and_(b.add(grid(self.ops), I64(GROUP)), I64(-GROUP))
-        entry = b.add(b.mul(entries, I64(level)), number)
-        place = b.and_(entry, I64(GROUP - 1))
-        group = b.mul(b.sub(entry, place), I64(n_halves))
+        entries = b.and_(b.add(grid(self.ops), GROUP), -GROUP)
+        entry = b.add(b.mul(entries, level), number)
+        place = b.and_(entry, GROUP - 1)
+        group = b.mul(b.sub(entry, place), n_halves)
         first = b.gep(self.words, [b.add(group, place)], I64)
-        return [b.gep(first, [I64(1 + k * GROUP)], I64) for k in range(n_halves)]
+        return [b.gep(first, [1 + k * GROUP], I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Store a state for the following tiles."""
@@ -374,7 +372,7 @@ class Scan(Scanned):
         where the condition is false.
         """
         b = self.b
-        places = [self._places(level, b.select(there, number, I64(0))) for level, number, there in wanted]
+        places = [self._places(level, b.select(there, number, 0)) for level, number, there in wanted]
         self.code.jump("ask")
         asking, answered = b.block, b.append_basic_block("answered")
         rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
