@@ -97,7 +97,7 @@ def cast(dtype: Kind, line: str, *reads: str) -> Kind:
     return dtype
 
 
-def _scalar(reads, name, plain, line, ulps=(), also=()):
+def _scalar(reads, name, plain, line, ulps, also):
     """Add a row for a function of floats; return pk's form of it, which keeps a NumPy scalar's dtype and
     emits no warnings."""
     n = plain.nin if isinstance(plain, np.ufunc) else len(inspect.signature(plain).parameters)
@@ -125,17 +125,16 @@ def _scalar(reads, name, plain, line, ulps=(), also=()):
     return call
 
 
-def text(name: str, *row: Any, also: tuple[Any, ...] = ()) -> Any:
-    """Return a word with source in the layer; `also` unless its equivalents are the functions of the same
-    name in math and NumPy."""
-    return _scalar(
-        "math", name, *row, also=also or tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
-    )
+def text(name: str, line: str, *ulps: float, plain: Any = None, also: tuple[Any, ...] = ()) -> Any:
+    """Return a word with source in the layer; `plain` unless it is NumPy's function of this name, `also` unless
+    its equivalents are the functions of this name in math and NumPy."""
+    known = tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
+    return _scalar("math", name, plain or getattr(np, name), line, ulps, also or known)
 
 
-def llvm(*row: Any) -> Any:
+def llvm(name: str, line: str, also: tuple[Any, ...] = ()) -> Any:
     """Return a word that is an LLVM instruction, correctly rounded."""
-    return _scalar("intrinsic", *row)
+    return _scalar("intrinsic", name, getattr(np, name), line, (), also)
 
 
 # ---- elementary functions
@@ -154,71 +153,78 @@ def _logb(x):
     return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
 
 
-exp: Unary = text("exp", np.exp, "e to the power x, which may be complex", (0.90, 0.92))
-exp2: Unary = text("exp2", np.exp2, "2 to the power x", (0.91, 0.88))
-expm1: Unary = text("expm1", np.expm1, "exp(x) - 1, without cancellation", (0.92, 0.95))
-log: Unary = text("log", np.log, "the natural logarithm", (0.77, 0.78))
-log1p: Unary = text("log1p", np.log1p, "log(1 + x), without cancellation", (0.88, 0.89))
-log2: Unary = text("log2", np.log2, "the logarithm to base 2", (0.88, 0.85))
-log10: Unary = text("log10", np.log10, "the logarithm to base 10", (0.75, 0.75))
-sqrt: Unary = llvm("sqrt", np.sqrt, "the square root", (), (math.sqrt,))
-rsqrt: Unary = text("rsqrt", lambda x: 1.0 / np.sqrt(x), "1 / sqrt(x)", (0.5, 0.51))
-pow: Binary = text(  # noqa: A001
+exp: Unary = text("exp", "e to the power x, which may be complex", 0.90, 0.92)
+exp2: Unary = text("exp2", "2 to the power x", 0.91, 0.88)
+expm1: Unary = text("expm1", "exp(x) - 1, without cancellation", 0.92, 0.95)
+log: Unary = text("log", "the natural logarithm", 0.77, 0.78)
+log1p: Unary = text("log1p", "log(1 + x), without cancellation", 0.88, 0.89)
+log2: Unary = text("log2", "the logarithm to base 2", 0.88, 0.85)
+log10: Unary = text("log10", "the logarithm to base 10", 0.75, 0.75)
+sqrt: Unary = llvm("sqrt", "the square root", also=(math.sqrt,))
+rsqrt: Unary = text("rsqrt", "1 / sqrt(x)", 0.5, 0.51, plain=lambda x: 1.0 / np.sqrt(x))
+pow: Binary = text(
     "pow",
-    lambda a, b: np.power(a, [b])[0],  # of a number 0.5 it takes the square root, which is not C99's at -inf
     "a to the power b, as C99 has it",
-    (0.94, 1.00),
+    0.94,
+    1.00,
+    # of a number 0.5 NumPy takes the square root, which is not C99's at -inf
+    plain=lambda a, b: np.power(a, [b])[0],
     also=(math.pow, np.power),
 )
-sin: Unary = text("sin", np.sin, "the sine", (0.85, 0.90))
-cos: Unary = text("cos", np.cos, "the cosine", (0.85, 0.94))
-tan: Unary = text("tan", np.tan, "the tangent", (0.87, 0.89))
-tanh: Unary = text("tanh", np.tanh, "the hyperbolic tangent", (0.77, 0.81))
-atan: Unary = text("atan", np.arctan, "the angle of the slope x, from -pi/2 to pi/2", (0.91, 0.86))
+sin: Unary = text("sin", "the sine", 0.85, 0.90)
+cos: Unary = text("cos", "the cosine", 0.85, 0.94)
+tan: Unary = text("tan", "the tangent", 0.87, 0.89)
+tanh: Unary = text("tanh", "the hyperbolic tangent", 0.77, 0.81)
+atan: Unary = text("atan", "the angle of the slope x, from -pi/2 to pi/2", 0.91, 0.86, plain=np.arctan)
 atan2: Binary = text(
-    "atan2", np.arctan2, "the angle of the point (x, y), given y first, from -pi to pi", (0.91, 0.87)
+    "atan2", "the angle of the point (x, y), given y first, from -pi to pi", 0.91, 0.87, plain=np.arctan2
 )
-asin: Unary = text("asin", np.arcsin, "the angle whose sine is x", (0.63, 0.75))
-acos: Unary = text("acos", np.arccos, "the angle whose cosine is x", (0.60, 0.72))
-hypot: Binary = text("hypot", np.hypot, "sqrt(x^2 + y^2), without overflow", (0.75, 0.51))
-cbrt: Unary = text("cbrt", np.cbrt, "the cube root, of negative numbers too", (0.51, 0.51))
-sinh: Unary = text("sinh", np.sinh, "the hyperbolic sine", (0.73, 0.72))
-cosh: Unary = text("cosh", np.cosh, "the hyperbolic cosine", (0.65, 0.66))
-asinh: Unary = text("asinh", np.arcsinh, "the inverse of sinh", (0.95, 0.92))
-acosh: Unary = text("acosh", np.arccosh, "the inverse of cosh", (0.92, 0.90))
-atanh: Unary = text("atanh", np.arctanh, "the inverse of tanh", (0.99, 0.95))
-fmod: Binary = text("fmod", np.fmod, "the remainder of x by y with the sign of x", (0.5, 0.5))
-degrees: Unary = text("degrees", np.degrees, "x radians as degrees", (0.70, 0.82))
-radians: Unary = text("radians", np.radians, "x degrees as radians", (0.63, 0.66))
+asin: Unary = text("asin", "the angle whose sine is x", 0.63, 0.75, plain=np.arcsin)
+acos: Unary = text("acos", "the angle whose cosine is x", 0.60, 0.72, plain=np.arccos)
+hypot: Binary = text("hypot", "sqrt(x^2 + y^2), without overflow", 0.75, 0.51)
+cbrt: Unary = text("cbrt", "the cube root, of negative numbers too", 0.51, 0.51)
+sinh: Unary = text("sinh", "the hyperbolic sine", 0.73, 0.72)
+cosh: Unary = text("cosh", "the hyperbolic cosine", 0.65, 0.66)
+asinh: Unary = text("asinh", "the inverse of sinh", 0.95, 0.92, plain=np.arcsinh)
+acosh: Unary = text("acosh", "the inverse of cosh", 0.92, 0.90, plain=np.arccosh)
+atanh: Unary = text("atanh", "the inverse of tanh", 0.99, 0.95, plain=np.arctanh)
+fmod: Binary = text("fmod", "the remainder of x by y with the sign of x", 0.5, 0.5)
+degrees: Unary = text("degrees", "x radians as degrees", 0.70, 0.82)
+radians: Unary = text("radians", "x degrees as radians", 0.63, 0.66)
 remainder: Binary = text(
     "remainder",
-    _remainder,
     "x minus the nearest multiple of y, as math.remainder",
-    (0.5, 0.5),
+    0.5,
+    0.5,
+    plain=_remainder,
     also=(math.remainder,),
 )
 ldexp: Binary = text(
     "ldexp",
-    lambda x, n: np.ldexp(x, int(clip(n, -3e3, 3e3))),
     "x 2^n, rounded once; n a whole number",
-    (0.5, 0.5),
-    also=(math.ldexp, np.ldexp),
+    0.5,
+    0.5,
+    plain=lambda x, n: np.ldexp(x, int(clip(n, -3e3, 3e3))),
 )
-logb: Unary = text("logb", _logb, "the exponent of x as a float, exactly: floor(log2(abs(x)))", (0.5, 0.5))
-gamma: Unary = text("gamma", lambda x: _gamma(x), "the gamma function", (1.13, 1.13), also=(math.gamma,))
-erf: Unary = text("erf", math.erf, "the error function", (1.03, 1.10))
-erfc: Unary = text("erfc", math.erfc, "1 - erf(x), without cancellation", (1.41, 1.68))
+logb: Unary = text(
+    "logb", "the exponent of x as a float, exactly: floor(log2(abs(x)))", 0.5, 0.5, plain=_logb
+)
+gamma: Unary = text("gamma", "the gamma function", 1.13, 1.13, plain=lambda x: _gamma(x))
+erf: Unary = text("erf", "the error function", 1.03, 1.10, plain=math.erf)
+erfc: Unary = text("erfc", "1 - erf(x), without cancellation", 1.41, 1.68, plain=math.erfc)
 ndtr: Unary = text(
     "ndtr",
-    lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)),
     "the standard normal distribution function",
-    (1.41, 1.74),
+    1.41,
+    1.74,
+    plain=lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)),
 )
 lgamma: Unary = text(
     "lgamma",
-    lambda x: math.inf if x <= 0 and x % 1 == 0 else _gamma(x, math.lgamma),
     "the logarithm of abs(gamma(x))",
-    (1.49, 1.49),
+    1.49,
+    1.49,
+    plain=lambda x: math.inf if x <= 0 and x % 1 == 0 else _gamma(x, math.lgamma),
 )
 
 
@@ -262,11 +268,11 @@ _enter(Word("near_rsqrt", near_rsqrt, ("math", "near_rsqrt", 1, True), ""))  # o
 
 
 # ---- whole numbers as floats
-rint: Unary = llvm("rint", np.rint, "the nearest whole number, half to even, as a float")
-floor: Unary = llvm("floor", np.floor, "the whole number below, as a float")
-ceil: Unary = llvm("ceil", np.ceil, "the whole number above, as a float")
-trunc: Unary = llvm("trunc", np.trunc, "the whole number towards zero, as a float")
-copysign: Binary = llvm("copysign", np.copysign, "abs(a) with the sign of b", (), (math.copysign,))
+rint: Unary = llvm("rint", "the nearest whole number, half to even, as a float")
+floor: Unary = llvm("floor", "the whole number below, as a float")
+ceil: Unary = llvm("ceil", "the whole number above, as a float")
+trunc: Unary = llvm("trunc", "the whole number towards zero, as a float")
+copysign: Binary = llvm("copysign", "abs(a) with the sign of b", also=(math.copysign,))
 
 # ---- types
 float32, float64 = cast(np.float32, "as a float32"), cast(np.float64, "as a float64")

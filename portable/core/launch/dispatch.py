@@ -669,28 +669,10 @@ def parallel_reduce(
     policy: MDRangePolicy,
     kernel: _BoxKernel,
     *args: Any,
-    reducer: Reducer,
-    out: None = None,
+    reducer: Reducers = ...,
+    out: Out | None = None,
     label: str | None = None,
 ) -> Any: ...
-@overload
-def parallel_reduce(
-    policy: MDRangePolicy,
-    kernel: _BoxKernel,
-    *args: Any,
-    reducer: tuple[Reducer, ...],
-    out: None = None,
-    label: str | None = None,
-) -> tuple[Any, ...]: ...
-@overload
-def parallel_reduce(
-    policy: MDRangePolicy,
-    kernel: _BoxKernel,
-    *args: Any,
-    reducer: Reducers = ...,
-    out: Out,
-    label: str | None = None,
-) -> None: ...
 @overload
 def parallel_reduce(
     policy: Any,
