@@ -214,8 +214,7 @@ def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
     """
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")
-    if check_index(times, "capture: times") < 1:
-        raise InputError(f"capture: times is {times}; expected at least 1")
+    check_index(times, "capture: times", 1)
     graph = Graph(require(space))
     with events.changed(recording=graph):
         yield graph

@@ -33,8 +33,9 @@ class _Auto:
 AUTO = _Auto()
 
 
-def check_index(value, name):
-    """Return `value` as a Python int; anything but an integer in index range is refused by name."""
+def check_index(value, name, least=-_LARGEST):
+    """Return `value` as a Python int; anything but an integer in index range, or below `least`, is refused by
+    name."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
             wrong = value is _MISSING or name == "policy"
@@ -43,6 +44,8 @@ def check_index(value, name):
         value = operator.index(value)
     if not -_LARGEST <= value <= _LARGEST:
         raise InputError(f"{name} is {value}, beyond the range of indices (2**62)")
+    if value < least:
+        raise InputError(f"{name} is {value}; expected at least {least}")
     return value
 
 
@@ -77,8 +80,8 @@ class RangePolicy:
         begin, end = check_index(begin, "RangePolicy: begin"), check_index(end, "RangePolicy: end")
         if end < begin:
             raise InputError(f"RangePolicy: begin is {begin} and end is {end}; expected begin <= end")
-        if self.chunk is not None and check_index(self.chunk, "RangePolicy: chunk") < 1:
-            raise InputError(f"RangePolicy: chunk is {self.chunk}; expected at least 1")
+        if self.chunk is not None:
+            check_index(self.chunk, "RangePolicy: chunk", 1)
         object.__setattr__(self, "begin", begin)
         object.__setattr__(self, "end", end)
 
@@ -129,10 +132,7 @@ class TeamPolicy:
             value = getattr(self, name)
             if value is AUTO and name == "team_size":
                 continue
-            value = check_index(value, f"TeamPolicy: {name}")
-            if value < least:
-                raise InputError(f"TeamPolicy: {name} is {value}; expected at least {least}")
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, check_index(value, f"TeamPolicy: {name}", least))
 
 
 def scratch_bytes(*arrays: tuple) -> int:
@@ -168,11 +168,7 @@ def scratch_bytes(*arrays: tuple) -> int:
             )
         shape, dtype = array
         shape = shape if isinstance(shape, (tuple, list)) else (shape,)
-        lengths = [check_index(n, f"scratch_bytes: the shape of arrays[{k}]") for n in shape]
-        if min(lengths, default=0) < 0:
-            raise InputError(
-                f"scratch_bytes: the shape of arrays[{k}] is {shape}; expected lengths of 0 or more"
-            )
+        lengths = [check_index(n, f"scratch_bytes: the shape of arrays[{k}]", 0) for n in shape]
         try:
             each = np.dtype(dtype).itemsize
         except TypeError as error:
@@ -287,7 +283,4 @@ def as_policy(policy):
     """Return a policy as given, or RangePolicy(0, n) for an integer n."""
     if policy.__class__ in KINDS:
         return policy
-    n = check_index(policy, "policy")
-    if n < 0:
-        raise InputError(f"policy is {n}; expected zero or more indices")
-    return RangePolicy(0, n)
+    return RangePolicy(0, check_index(policy, "policy", 0))

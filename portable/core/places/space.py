@@ -47,9 +47,7 @@ def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
     3
     """
     space = require(space)
-    if check_index(n, "instances: n") < 1:
-        raise InputError(f"instances: n is {n}; expected at least 1")
-    return registry.backend(space.name).instances(space, n)
+    return registry.backend(space.name).instances(space, check_index(n, "instances: n", 1))
 
 
 _chosen = contextvars.ContextVar("portable_space", default=None)

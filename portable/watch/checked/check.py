@@ -131,7 +131,8 @@ def check(
 
 
 def _numbers(values, name, least):
-    values = tuple(check_index(v, f"check: {name}") for v in (values if np.iterable(values) else (values,)))
-    if not values or min(values) < least:
-        raise InputError(f"check: {name} is {values}; expected one or more integers of at least {least}")
-    return values
+    values = values if np.iterable(values) else (values,)
+    found = tuple(check_index(v, f"check: {name}", least) for v in values)
+    if not found:
+        raise InputError(f"check: {name} is empty; expected one or more integers")
+    return found

@@ -32,11 +32,7 @@ def Threads(n: int | None = None) -> Space:  # noqa: N802  (a space reads like a
     >>> pk.Threads(2).n_threads
     2
     """
-    if n is None:
-        return _all()
-    if check_index(n, "Threads: n") < 1:
-        raise InputError(f"Threads: n is {n}; expected at least 1")
-    return Space("threads", n_threads=n)
+    return _all() if n is None else Space("threads", n_threads=check_index(n, "Threads: n", 1))
 
 
 def usable_cores():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ....errors import InputError
 from ...places.policy import check_index
 from ...places.space import Space
 
@@ -44,6 +43,5 @@ def Cuda(device: int = 0, stream: Any = 0) -> Space:  # noqa: N802  (a space rea
     """
     if not isinstance(stream, int):
         stream = _handle(stream)
-    if check_index(device, "Cuda: device") < 0:
-        raise InputError(f"Cuda: device is {device}; expected zero or more")
+    check_index(device, "Cuda: device", 0)
     return Space("cuda", memory=f"cuda:{device}", device=device, stream=check_index(stream, "Cuda: stream"))
