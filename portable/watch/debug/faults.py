@@ -214,8 +214,7 @@ class Debug(Watch):
             return
         bad, bits = _failing_lanes(here, ok)
         faulty, good = b.append_basic_block("faulty"), b.append_basic_block("good")
-        b.cbranch(bad, faulty, good).set_weights(_RARELY)
-        b.position_at_end(faulty)
+        b.go(faulty, bad, good).set_weights(_RARELY)
         self._keep_fault(b, self.memory, words(bits))
         ops.target.leave(ops)
         b.position_at_end(good)

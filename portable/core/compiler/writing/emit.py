@@ -232,8 +232,7 @@ class Here(NamedTuple):
         if block.parted_from(node.body):
             return here
         more = b.append_basic_block("more")  # skipped by a pack if all its lanes have returned
-        b.cbranch(self.ops.any_lane(here.mask), more, here.call.exit_block)
-        b.position_at_end(more)
+        b.go(more, self.ops.any_lane(here.mask), here.call.exit_block)
         return here._replace(alive=True)
 
 
@@ -343,8 +342,7 @@ def _masked_if(here, s, c):
         mask = ops.narrowed(here.mask, c, holds)
         if skip:  # a branch around it, for the case that no lane enters, pays
             inside, after = b.blocks("lanes", "after")
-            b.cbranch(ops.any_lane(mask), inside, after)
-            b.position_at_end(inside)
+            b.go(inside, ops.any_lane(mask), after)
         there = here.restricted_to(mask, skip).block(body)
         if skip:
             if there:

@@ -140,8 +140,7 @@ class Code:
         head, inside, done = b.blocks("packs", "pack", "rest")
         b.go(head)
         index = b.load(counter, I64)
-        b.cbranch(b.icmp_signed("<", index, limit), inside, done)
-        b.position_at_end(inside)
+        b.go(inside, b.icmp_signed("<", index, limit), done)
         body(index)
         b.store(b.add(index, by, flags=NSW), counter)
         b.branch(head).text += metadata

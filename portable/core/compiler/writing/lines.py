@@ -143,10 +143,11 @@ class Builder(ir.IRBuilder):
         """Append new blocks to this function and return them."""
         return [self.append_basic_block(name) for name in names]
 
-    def go(self, block):
-        """Branch to a block and continue there."""
-        self.branch(block)
+    def go(self, block, condition=None, other=None):
+        """Branch to a block, or where a condition does not hold to another one; continue in the first."""
+        made = self.branch(*([block] if other is None else [condition, block, other]))
         self.position_at_end(block)
+        return made
 
 
 def _arithmetic(op):

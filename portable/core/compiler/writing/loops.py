@@ -40,8 +40,7 @@ def trips(here, loop, trips):
             there = here.restricted_to(b.load(live, here.ops.mask_type), True)
             b.store(there.mask, current)
             body = b.append_basic_block("trip")
-            b.cbranch(ops.any_lane(there.mask), body, exit_block)
-            b.position_at_end(body)
+            b.go(body, ops.any_lane(there.mask), exit_block)
         _trip(there, OpenLoop(loop, after_trip, exit_block, live, current), block, member)
         b.position_at_end(after_trip)
     b.go(exit_block)
@@ -157,8 +156,7 @@ def _in_strips(here, loop, item, advance, place, stop, step):
         b.store(b.add(b.load(trip, I64), 1, flags=("nsw", "nuw")), trip)
 
     def poll_between(exit_block):
-        b.cbranch(b.icmp_signed("<", b.load(place, I64), stop), more, exit_block)
-        b.position_at_end(more)
+        b.go(more, b.icmp_signed("<", b.load(place, I64), stop), exit_block)
         ops.target.poll_flag(ops)
         b.branch(strip)
 
@@ -184,8 +182,7 @@ def _plain_loop(here, loop, test, item, advance, between=None):
     head, body, after_body, exit_block = b.blocks("head", "body", "next", "done")
     ended = b.append_basic_block("ended") if between else exit_block
     b.go(head)
-    b.cbranch(here.ops.get(test(here), "bool", UNIFORM), body, ended)
-    b.position_at_end(body)
+    b.go(body, here.ops.get(test(here), "bool", UNIFORM), ended)
     _trip(here, OpenLoop(loop, after_body, exit_block), loop.body, item)
     b.position_at_end(after_body)
     advance()
@@ -202,8 +199,7 @@ def _masked_loop(here, node, test, item, advance):
     """Emit a loop that lanes leave one by one: tested before the first iteration and at the end of each."""
     b, loop = here.b, _opened(here, node, test)
     loop.entry, body, loop.next_block, loop.exit_block = b.blocks("enter", "body", "next", "done")
-    b.cbranch(here.ops.any_lane(loop.first), loop.entry, loop.exit_block)
-    b.position_at_end(loop.entry)
+    b.go(loop.entry, here.ops.any_lane(loop.first), loop.exit_block)
     b.go(body)
     loop.trip = b.load(loop.live, here.ops.mask_type)
     b.store(loop.trip, loop.current)

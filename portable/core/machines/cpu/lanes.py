@@ -148,8 +148,7 @@ class CpuTeam(Members):
         """Emit the members lo..hi of the last pack."""
         b = here.b
         rest, after = b.blocks("rest", "after")
-        b.cbranch(b.icmp_signed("<", lo, hi), rest, after)
-        b.position_at_end(rest)
+        b.go(rest, b.icmp_signed("<", lo, hi), after)
         member = Value("int", LINEAR, lo, step=1, aligned=aligned)
         mask = here.ops.narrowed(here.mask, here.ops.compare("<", member, Value("int", UNIFORM, hi)))
         there = here._replace(mask=mask, alive=here.mask is None, tail=True)
