@@ -126,8 +126,8 @@ def _scalar(reads, name, plain, line, ulps, also):
 
 
 def text(name: str, line: str, *ulps: float, plain: Any = None, also: tuple[Any, ...] = ()) -> Any:
-    """Return a word with source in the layer; `plain` unless it is NumPy's function of this name, `also` unless
-    its equivalents are the functions of this name in math and NumPy."""
+    """Return a word with source in the layer; `plain` unless it is NumPy's function of this name, `also`
+    unless its equivalents are the functions of this name in math and NumPy."""
     known = tuple(getattr(m, name) for m in (math, np) if hasattr(m, name))
     return _scalar("math", name, plain or getattr(np, name), line, ulps, also or known)
 
