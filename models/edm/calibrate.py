@@ -7,7 +7,6 @@ at a level of 5 % a test that holds its level rejects 5 % of them. Power: pairs 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -144,7 +143,6 @@ def rejections(pairs, surrogate, n_surrogates, seed, segments=None):
     return rejected / len(pairs)
 
 
-@dataclass(frozen=True)
 class Calibration(Result):
     """Shares of pairs that are rejected at 5 %, by class and kind of surrogates.
 

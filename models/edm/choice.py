@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from .neighbours import knn
 from .segments import Replicates, number_of
 
 
-@dataclass(frozen=True)
 class Delays(Tabled):
     """Mutual information of a series and its lagged values.
 
@@ -36,7 +34,6 @@ class Delays(Tabled):
         return {"lag": self.lag, "information": self.information}
 
 
-@dataclass(frozen=True)
 class FalseNeighbours(Tabled):
     """Share of points with a false nearest neighbour, by embedding dimension.
 

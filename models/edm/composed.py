@@ -3,7 +3,6 @@ views, and partial cross maps."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from itertools import combinations
@@ -98,7 +97,6 @@ def rolling_origin(
     return Prediction(predicted, observed, variance, times, rho, index if len(index) else None)
 
 
-@dataclasses.dataclass(frozen=True)
 class Multiview(Result):
     """Predictions by the mean of many views.
 

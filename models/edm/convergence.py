@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,7 +40,6 @@ N_BOOT = 1000
 _TOGETHER = 8  # samples per shard
 
 
-@dataclass(frozen=True)
 class Convergence(Tabled):
     """Cross mapping skill by library size. Arrays of several targets have the targets as their first axis.
 
@@ -127,7 +125,6 @@ class Convergence(Tabled):
         return ConvergenceTest(own[0], slope, p[0], own[1], p[1], own[2], difference, p[2])
 
 
-@dataclass(frozen=True)
 class ConvergenceTest(Result):
     """Changes of skill with library size. Numbers, or arrays with one entry per target.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from .window import Window
 AT_ONCE = 1 << 22  # predictions in memory at a time
 
 
-@dataclass(frozen=True)
 class LaggedMap(Tabled):
     """Cross mapping skill by lag. Several targets are the first axis of all arrays except `Tp`.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ FREE = 1e-8  # share of a point's distance from its candidates that may be due t
 NEARLY_SINGULAR = 1e-6  # ratio of a diagonal entry to its column below which singular values are computed
 
 
-@dataclass(frozen=True)
 class SMap(frames.Tabled):
     """Predictions of S-maps, one for each theta. Several targets are the last axis of all arrays except
     `theta` and `times`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from .segments import Replicates, Windows
 from .window import Window
 
 
-@dataclass(frozen=True)
 class Neighbours(frames.Tabled):
     """The k nearest neighbours of embedded points.
 
@@ -51,7 +49,6 @@ class Neighbours(frames.Tabled):
         }
 
 
-@dataclass(frozen=True)
 class Prediction(frames.Tabled):
     """Predicted values.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self, TypeAlias, Union
 
 import numpy as np
@@ -16,7 +15,6 @@ from .checks import check_windows
 MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # strings of a missing name
 
 
-@dataclass(frozen=True)
 class Segments(Result):
     """Replicates one after the other in a table: no point, target, radius, surrogate or block of a bootstrap
     crosses from one to another.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from .search import power_of_two
 NO_VARIATION = 64  # largest variation of constant predictions by rounding, in units of the last place
 
 
-@dataclass(frozen=True)
 class Skill(Result):
     """Skill of the predictions of one target, over the points with a prediction and an observation.
 

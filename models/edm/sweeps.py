@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from .segments import Replicates, Windows
 from .window import Window
 
 
-@dataclass(frozen=True)
 class Dimensions(Tabled):
     """Simplex skill for each embedding dimension. Several targets are the first axis of `rho` and of `best`.
 

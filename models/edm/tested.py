@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -23,7 +22,6 @@ REASONS = (
 TESTED, SAME, STILL_LIBRARY, STILL_TARGET, STILL_PREDICTIONS, NO_SURROGATE = range(len(REASONS))
 
 
-@dataclass(frozen=True)
 class CrossMapTest(Result):
     """Skill of every pair, and the number of surrogates of the target with at least that skill.
 

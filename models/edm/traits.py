@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ BURST_TIMES, BURST_SHARE = 0.025, 0.5
 UNIT_ROOT, UNIT_ROOT_LAGS = -2.57, 4
 
 
-@dataclass(frozen=True)
 class Traits(Result):
     """Traits of a series.
 

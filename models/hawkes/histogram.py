@@ -20,7 +20,6 @@ that bisection counts them: a step takes O(N n_bins), however many pairs there a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,8 +51,7 @@ def count_delays(b, i, t, edges, x):
     x[1 + b, i] = high - low
 
 
-@dataclass(frozen=True, eq=False)
-class HistogramFit(Result):
+class HistogramFit(Result, eq=False):
     """A background rate and a histogram of delays of direct offspring.
 
     Attributes

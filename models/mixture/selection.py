@@ -4,7 +4,6 @@ fit."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from .checks import check_table
 from .fitted import Fitted
 
 
-@dataclass(frozen=True)
 class Selection(Result):
     """Held-out log-densities of candidates.
 

@@ -25,7 +25,6 @@ the Royal Society Interface 14 (2017).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,8 +54,7 @@ from .walk import random_of
 _NEAR = 2.0  # difference of log-likelihoods within which searches have found the same maximum
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Maximum(Result):
+class Maximum(Result, eq=False, kw_only=True):
     """Maxima that the searches found, ordered by likelihood.
 
     Attributes
@@ -80,8 +78,7 @@ class Maximum(Result):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Profile(Result):
+class Profile(Result, eq=False, kw_only=True):
     """A profile likelihood of a parameter.
 
     Attributes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-from typing import Any, Self
+from typing import Any, Self, dataclass_transform
 
 import numpy as np
 
@@ -100,8 +100,13 @@ class Saved:
         return found
 
 
+@dataclass_transform(frozen_default=True)
 class Result(Saved, Shown):
-    """Base of dataclasses that can be saved, loaded, and shown in notebooks."""
+    """Base of results that can be saved, loaded, and shown in notebooks: its subclasses are frozen
+    dataclasses, without a decorator, and take the arguments of `dataclass` next to their base."""
+
+    def __init_subclass__(cls, **how: bool) -> None:
+        dataclasses.dataclass(cls, frozen=True, **how)
 
 
 def _name(kind):

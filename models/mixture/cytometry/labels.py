@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,7 @@ FORMATS = {
 }  # with the module that each format requires, and the extra that installs it
 
 
-@dataclass(frozen=True, eq=False)
-class Tally(Result):
+class Tally(Result, eq=False):
     """Counts of a sample's cells by population and component.
 
     Parameters
@@ -48,8 +47,7 @@ class Tally(Result):
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Labels(Result):
+class Labels(Result, eq=False):
     """The population of each cell of a sample.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from .signatures import signatures
 _AT_ONCE = 1 << 17  # cells whose probabilities are in memory at a time
 
 
-@dataclass(frozen=True, eq=False)
-class Populations(Result):
+class Populations(Result, eq=False):
     """Populations of cells: groups of the components of a mixture.
 
     Parameters
