@@ -69,16 +69,7 @@ def _numbers(values, name):
     if isinstance(values, dict):  # a table from a file
         chosen = getattr(values, "series", values)
         values = np.column_stack([as_numbers(values[key], f"{name}[{key!r}]") for key in chosen])
-    if hasattr(values, "data_vars"):  # an xarray Dataset, with one series in each variable
-        shapes = {variable.shape for variable in values.data_vars.values()}
-        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
-            raise ShapeError(
-                f"{name} is an xarray Dataset with variables of shapes {sorted(shapes)}; expected series "
-                "of one dimension"
-            )
-        values = np.column_stack(
-            [as_numbers(variable.values, f"{name}[{key!r}]") for key, variable in values.data_vars.items()]
-        )
+    values = without_xarray(values, name)
     if hasattr(values, "select_dtypes"):  # pandas
         words = [
             str(c) for c in values.columns.difference(values.select_dtypes("number").columns, sort=False)
@@ -90,6 +81,24 @@ def _numbers(values, name):
             )
         values = values.to_numpy(np.float64, na_value=np.nan)
     return as_numbers(values, name)
+
+
+def module_of(value):
+    """Return the name of the package of a value's type."""
+    return type(value).__module__.partition(".")[0]
+
+
+def without_xarray(table, name):
+    """Return an xarray object as one of pandas: a Dataset with its variables as columns; others unchanged."""
+    if module_of(table) != "xarray":
+        return table
+    try:
+        return table.to_pandas()
+    except ValueError as error:
+        raise ShapeError(
+            f"{name} is an xarray {type(table).__name__} of the dimensions "
+            f"{', '.join(map(str, table.dims))}; expected series of one dimension"
+        ) from error
 
 
 def check_targets(values, n_times):

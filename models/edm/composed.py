@@ -12,7 +12,7 @@ import numpy as np
 
 from ..shared import Array, Label, Result, TableLike, Whole, check_count
 from . import frames
-from .checks import check_columns
+from .checks import check_columns, without_xarray
 from .local import smap
 from .neighbours import Prediction, simplex
 from .segments import Windows
@@ -82,6 +82,7 @@ def rolling_origin(
     ------
     ShapeError, DTypeError, FiniteError, InputError
     """
+    library = without_xarray(library, "library")
     n_times, step = frames.n_rows(library), check_count(step, "step")
     start = check_count(start, "start", 0, n_times - 1)
     length = n_times if length is None else check_count(length, "length")

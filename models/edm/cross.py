@@ -194,7 +194,7 @@ def cross_map(
     if out is not None:
         return np.load(out, mmap_mode="r")
     labels = [libraries.names[r] for r in rows]
-    return frames.matrix_like(cross.given, target.rho, labels, names, cross.dims_of(rows))
+    return frames.matrix_like(dataset, target.rho, labels, names, cross.dims_of(rows))
 
 
 class Cross:

@@ -11,6 +11,7 @@ import numpy as np
 from portable.errors import DTypeError, InputError, ShapeError
 
 from ..shared import Result, need, read_npy, warn
+from .checks import module_of, without_xarray
 from .segments import Segments, check_segments
 
 
@@ -19,20 +20,13 @@ TIME_NAMES = ("time", "times", "t", "date", "year", "month", "day", "hour", "ste
 FEWEST_EQUAL = 20  # smallest number of rows at which equal steps are sufficient to identify such a column
 
 
-def _module(value):
-    return type(value).__module__.partition(".")[0]
-
-
 def _labels(table):
     """Return the labels of a table's columns, or of one named series; None if it has none."""
-    if isinstance(table, dict) or hasattr(table, "data_vars"):
+    if isinstance(table, dict):
         return list(table)
-    if _module(table) == "xarray":
-        if table.ndim == 2:
-            return table[table.dims[1]].values.tolist()
-    elif hasattr(table, "columns"):
+    if hasattr(table, "columns"):
         return list(getattr(table, "column_names", table.columns))  # PyArrow's `columns` are the data
-    named = _module(table) in ("pandas", "xarray", "polars") and len(table.shape) == 1
+    named = module_of(table) in ("pandas", "polars") and len(table.shape) == 1
     return [table.name] if named and table.name not in (None, "") else None
 
 
@@ -44,7 +38,7 @@ def names_of(dataset):
 
 def index_of(table):
     """Return the names of a table's rows, the times, as a pandas Index; None if it has none."""
-    if _module(table) == "pandas":
+    if module_of(table) == "pandas":
         return table.index
     if getattr(table, "times", None) is not None:  # a table from `files.read`
         try:
@@ -52,9 +46,6 @@ def index_of(table):
         except ImportError:
             return None
         return pandas.Index(table.times)
-    if _module(table) == "xarray":
-        first = next(iter(table.data_vars.values())) if hasattr(table, "data_vars") else table
-        return first.indexes.get(first.dims[0]) if first.ndim else None
     return None
 
 
@@ -134,7 +125,7 @@ def with_times(table, columns=None, name="library", segments=None):
     columns : names of the requested columns; None requests all, and a warning states that the column of times
         is left out
     """
-    if _module(table) != "pandas" or not hasattr(table, "columns") or table.shape[1] < 2 or not len(table):
+    if module_of(table) != "pandas" or not hasattr(table, "columns") or table.shape[1] < 2 or not len(table):
         return table
     label = table.columns[0]
     if not counts_times(label, table.iloc[:, 0], segments):
@@ -153,18 +144,19 @@ def with_times(table, columns=None, name="library", segments=None):
 def timed(table, name, segments=None):
     """Return a table without its column of times, see `with_times`, and its Segments; rows are checked by
     `check_times`."""
-    table, segments = without_segments(table, segments)
+    table, segments = without_segments(table, segments, name)
     table = with_times(table, None, name, segments)
     check_times(index_of(table), name, segments)
     return table, segments
 
 
-def without_segments(table, segments):
-    """Return a table without the column, or level of its index, that contains the names of its segments; and
-    the Segments."""
+def without_segments(table, segments, name="library"):
+    """Return a table, one of pandas for one of xarray, without the column, or level of its index, that
+    contains the names of its segments; and the Segments."""
+    table = without_xarray(table, name)
     if not is_label(segments):
         return table, None if segments is None else check_segments(segments, n_rows(table))
-    if _module(table) == "pandas" and segments in table.index.names:
+    if module_of(table) == "pandas" and segments in table.index.names:
         table = table.reset_index(segments)
     named = Segments.of(choose(table, segments, "segments"))
     if isinstance(table, dict):
@@ -177,9 +169,7 @@ def without_segments(table, segments):
 
 def n_rows(table):
     """Return the number of rows, the times, of a table."""
-    return len(
-        next(iter(table.values())) if isinstance(table, dict) or hasattr(table, "data_vars") else table
-    )
+    return len(next(iter(table.values())) if isinstance(table, dict) else table)
 
 
 def check_times(index, name, segments=None):
@@ -243,7 +233,8 @@ def series_of(library, columns, target, segments=None):
     if named:
         names = None if is_label(target) else list(map(str, target))
         return library, choose(table, target, "target"), index, names, segments
-    target = None if target is None else with_times(target, (), "target", segments)
+    if target is not None:
+        target = with_times(without_xarray(target, "target"), (), "target", segments)
     other = index_of(target)
     if index is not None and other is not None and not index.equals(other):
         if len(index) != len(other):
@@ -254,7 +245,7 @@ def series_of(library, columns, target, segments=None):
         raise InputError(
             f"target and library differ in time: at {t} {other[t]!s} and {index[t]!s}; align them first"
         )
-    several = _module(target) in ("pandas", "xarray") and (hasattr(target, "data_vars") or target.ndim == 2)
+    several = module_of(target) == "pandas" and target.ndim == 2
     return library, target, index, names_of(target) if several else None, segments
 
 
@@ -279,11 +270,11 @@ def is_name(target):
 def matrix_like(dataset, matrix, rows, columns, dims):
     """Return a matrix with the names of libraries and targets, a table of the same package as the dataset;
     its `attrs["E"]` holds the dimensions, a list for each row."""
-    if _module(dataset) == "pandas":
+    if module_of(dataset) == "pandas":
         import pandas
 
         named = pandas.DataFrame(matrix, rows, columns).rename_axis("library").rename_axis("target", axis=1)
-    elif _module(dataset) == "xarray":
+    elif module_of(dataset) == "xarray":
         named = named_array(matrix, rows, columns)
     else:
         return matrix
@@ -410,7 +401,7 @@ def _place(labels, places, name, what):
 def _column(table, labels, place):
     if hasattr(table, "iloc") and table.ndim == 2:
         return np.asarray(table.iloc[:, place])
-    if hasattr(table, "data_vars") or isinstance(table, dict):
+    if isinstance(table, dict):
         return np.asarray(table[labels[place]])
     values = np.asarray(table)
     return values[:, place] if values.ndim == 2 else values

@@ -280,7 +280,7 @@ def test_names_of_xarray_come_back():
     table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
     assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
     with pytest.raises(
-        ValueError, match="dataset is an xarray Dataset with variables of shapes .*one dimension"
+        ValueError, match="dataset is an xarray Dataset of the dimensions time, cell; .*one dimension"
     ):
         edm.cross_map(xarray.Dataset({"a": ("time", x[:, 0]), "b": (("time", "cell"), x)}), 2)
 
