@@ -320,7 +320,7 @@ class Problem:
         of = self.summarised if target is None else Columns(target)
         out = pk.empty((2 * n + 1) * n_targets, np.float64)
         launch(
-            pk.MDRangePolicy((0, 0), (1, n) if n_targets == 1 else (n, n_targets)),
+            (1, n) if n_targets == 1 else (n, n_targets),
             point_kernels.project,
             pk.static(int(n_targets == 1)),
             n_targets,

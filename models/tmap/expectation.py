@@ -174,6 +174,5 @@ class Expectation:
             policy = pk.TeamPolicy(total.size, 512, space=self.space)
             launch(policy, kernels.add_sums, columns, sums, total)
             if pairs.size:
-                policy = pk.MDRangePolicy((0, 0), total.shape[1:], space=self.space)
-                launch(policy, kernels.add_shards, pairs, total)
+                launch(total.shape[1:], kernels.add_shards, pairs, total, space=self.space)
             yield (Held(total[0]),)

@@ -63,8 +63,8 @@ class Sorted:
         self.space, self.n_packs, self._given = space, -(-runs.n_runs // PACK), runs.views[0]
         self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
-        slots = pk.RangePolicy(0, self.n_packs * PACK, space=space)
-        still = pk.empty((slots.end if self.censoring else 1,), np.int64, space)
+        slots = self.n_packs * PACK
+        still = pk.empty((slots if self.censoring else 1,), np.int64, space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(part, space) for part in (order, runs.begins))
@@ -72,7 +72,7 @@ class Sorted:
             keys, begins = _starts_of(runs, lengths)
             self.order = pk.argsort(keys, space, descending=True)
         steps = pk.empty((self.n_packs,), np.int64, space)
-        dealt = [pk.empty((slots.end,), np.int64, space) for _ in range(2)]
+        dealt = [pk.empty((slots,), np.int64, space) for _ in range(2)]
         censored = reached(runs.censored, space) if self.censoring else still  # unused without open gaps
         launch(
             slots,
@@ -85,6 +85,7 @@ class Sorted:
             steps,
             *dealt,
             still,
+            space=space,
         )
         self.steps, self.ends = steps, np.zeros(self.n_packs + 1, np.int64)
         np.cumsum(steps.to_numpy(), out=self.ends[1:])
@@ -304,8 +305,7 @@ def new_table(distinct, n_models, n_branches, dtype, space):
 def fill_table(models, distinct, table):
     """Tabulate distinct intervals by the rows of models, a View of float64."""
     n_models, _, n_branches, n_values = table.shape
-    each = pk.MDRangePolicy((0, 0, 0), (n_models, n_branches, n_values), space=table.space)
-    launch(each, rounding.tabulate, models, distinct, table)
+    launch((n_models, n_branches, n_values), rounding.tabulate, models, distinct, table, space=table.space)
 
 
 class Shares(NamedTuple):
