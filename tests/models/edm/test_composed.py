@@ -113,7 +113,7 @@ def test_a_partial_cross_map_takes_tables_and_segments():
     [
         ({"penalty": -1.0}, "penalty is -1"),
         ({"l1_ratio": 2.0}, "l1_ratio is 2"),
-        ({"theta": -1.0}, "holds -1"),
+        ({"theta": -1.0}, r"theta\[0\] is -1"),
     ],
 )
 def test_bad_input(form, words):
