@@ -24,26 +24,36 @@ from .test_gate import KERNELS, REDUCTIONS, example
 from .test_step09_lanes import name_of
 from .test_step22_states import MAPS, ORDERED, SEGMENTS, VALUES, affine, flagged, in_a_team, teams_in_order
 
-CAPABILITIES = [(7, 0), (8, 0), (9, 0)]
+NEWEST = (9, 0)
+CAPABILITIES = [(7, 0), (8, 0), NEWEST]
 TEAM_SIZE = 128
 
 
 def spec(arg):
     """Return an argument's type for the compiler (compiler/signature.py)."""
     if isinstance(arg, np.ndarray):
-        return "view", arg.dtype.name, arg.ndim, True, False
+        return view(arg.dtype.name, arg.ndim)
     return described((arg,))[0]
 
 
-def lower(kernel, policy, args, capability, reducers=()):
+def view(dtype, ndim=1):
+    return "view", dtype, ndim, True, False
+
+
+def compiled(entry, capability=NEWEST):
+    """Return the PTX of an entry."""
+    return engine.ptx(entry.text, capability, entry.kernel.name)
+
+
+def lower(kernel, policy, args, capability=NEWEST, reducers=()):
     kind = kind_of(as_policy(policy))
     entry = entry_of(
         kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
     )
-    return engine.ptx(entry.text, capability, kernel.fn.__name__)
+    return compiled(entry, capability)
 
 
-def assemble(ptx, capability, folder):
+def assemble(ptx, folder, capability=NEWEST):
     """Assemble PTX by NVIDIA's assembler, if it is installed."""
     if shutil.which("ptxas"):
         (folder / "kernel.ptx").write_text(ptx)
@@ -54,7 +64,7 @@ def assemble(ptx, capability, folder):
 
 @pytest.mark.parametrize(
     "capability, dtype",
-    [*zip(CAPABILITIES, (np.float64, np.float32, np.float64)), (CAPABILITIES[-1], np.float32)],
+    [*zip(CAPABILITIES, (np.float64, np.float32, np.float64)), (NEWEST, np.float32)],
     ids=str,
 )
 @pytest.mark.parametrize("name", KERNELS)
@@ -70,8 +80,8 @@ def test_the_ten_kernels(name, dtype, capability, tmp_path):
     assert ".visible .entry" in ptx and f".target sm_{capability[0]}{capability[1]}" in ptx
     if dtype is np.float32:
         assert not re.findall(r".*\.f64.*", ptx)
-    if capability == CAPABILITIES[-1]:
-        assemble(ptx, capability, tmp_path)
+    if capability == NEWEST:
+        assemble(ptx, tmp_path)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -82,18 +92,18 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
     size = TEAM_SIZE if kind == "team" else 0
     entry = entry_of(kernel, kind, tuple(spec(arg) for arg in args), reducers, size, Marked)
-    ptx, counts = counting_ptx(entry, CAPABILITIES[-1], name, lambda n_bytes: 1 << 40)
+    ptx, counts = counting_ptx(entry, NEWEST, name, lambda n_bytes: 1 << 40)
     assert (
         ptx.count("atom.global.add.u64") >= len(counts.mixes) > 0
         and sum(mix.total() for mix in counts.mixes) > 0
     )
-    assemble(ptx, CAPABILITIES[-1], tmp_path)
+    assemble(ptx, tmp_path)
 
 
 @pytest.mark.parametrize("kernel, make, dtype, terms", CASES, ids=[name_of(item) for item in CASES])
 def test_the_language(kernel, make, dtype, terms, tmp_path):
     args = make(default_rng(7), dtype)
-    assemble(lower(kernel, len(args), args, CAPABILITIES[-1]), CAPABILITIES[-1], tmp_path)
+    assemble(lower(kernel, len(args), args), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +123,7 @@ def test_teams_that_should_fit_a_multiprocessor():
         out[team.league_rank] = team.size
 
     for teams, wanted in ((1, 0), (3, 1)):
-        ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), [np.zeros(2)], (9, 0))
+        ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), [np.zeros(2)])
         assert ptx.count(".minnctapersm 3") == wanted
 
 
@@ -132,7 +142,7 @@ def test_short_loops_are_written_four_trips_at_a_time(n, teams, four):
         out[team.rank] = total
 
     x = np.zeros(9, np.float32)
-    ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), (pk.static(n), x, x), (9, 0))
+    ptx = lower(pk.kernel(body, teams=teams), pk.TeamPolicy(2), (pk.static(n), x, x))
     assert (ptx.count("rsqrt") == 5) == four
 
 
@@ -153,7 +163,7 @@ def rows_of_scratch(team, x, out):
 
 @pytest.mark.parametrize("dtype, width", [(np.float32, 4), (np.float64, 2)], ids=str)
 def test_neighbours_in_scratch_are_read_16_bytes_at_a_time(dtype, width):
-    ptx = lower(rows_of_scratch, pk.TeamPolicy(2), (np.zeros(1152, dtype), np.zeros(32, dtype)), (9, 0))
+    ptx = lower(rows_of_scratch, pk.TeamPolicy(2), (np.zeros(1152, dtype), np.zeros(32, dtype)))
     assert f"ld.shared.v{width}" in ptx
 
 
@@ -186,7 +196,7 @@ def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices)
     """All loads precede the first store, so that several are in progress at the same time. The loop over the
     last indices is left as it is: unrolled, it would take twice the registers of the whole kernel."""
     x = np.zeros(9, dtype)
-    ptx = lower(kernel, 9, (2.0, x, x), CAPABILITIES[-1])
+    ptx = lower(kernel, 9, (2.0, x, x))
     assert ptx.partition("st.global")[0].count("ld.global") == 2 * indices
     assert ptx.count("nounroll") == (indices > 1)
 
@@ -198,7 +208,7 @@ def draw(i, seed, out):
 
 def test_a_product_of_two_halves_is_one_instruction():
     """Check the ten rounds of Philox."""
-    ptx = lower(draw, 9, (np.uint64(1), np.zeros(9, np.int64)), CAPABILITIES[-1])
+    ptx = lower(draw, 9, (np.uint64(1), np.zeros(9, np.int64)))
     assert ptx.count("mul.wide.u32") == 20 and "mul.lo.s64" not in ptx
 
 
@@ -221,10 +231,7 @@ def test_a_team_of_one_warp_meets_without_the_block():
         team.barrier()
         out[team.league_rank] = team.size
 
-    ptx = [
-        engine.ptx(entry_of(pk.kernel(body), "team", (spec(np.zeros(2)),), (), size).text, (9, 0), "body")
-        for size in (32, 64)
-    ]
+    ptx = [compiled(entry_of(pk.kernel(body), "team", (view("float64"),), (), size)) for size in (32, 64)]
     assert ["bar.warp.sync" in text for text in ptx] == [True, False]
     # Eight teams share a block; the assembler derives that values computed from its rank are uniform.
     assert [".maxntid 256" in text and "shfl.sync.idx" in text for text in ptx] == [True, False]
@@ -232,12 +239,12 @@ def test_a_team_of_one_warp_meets_without_the_block():
 
 def tile_of_a_sort(given, keys, word="int32", members=256):
     """Return the PTX of the kernel that sorts on GPUs."""
-    view, order, state = (("view", name, 1, True, False) for name in (given, "int64", word))
-    pair = ("tuple", tuple(("view", name, 1, True, False) for name in (keys, "int32")), ())
+    items, order, state = map(view, (given, "int64", word))
+    pair = ("tuple", (view(keys), view("int32")), ())
     sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
-    specs = *sizes, ("number", "int"), ("static", False, "False"), view, pair, pair, order, state
+    specs = *sizes, ("number", "int"), ("static", False, "False"), items, pair, pair, order, state
     entry = entry_of(algorithms._move_tile, "team", specs, (), members)
-    return engine.ptx(entry.text, CAPABILITIES[-1], "move_tile")
+    return compiled(entry)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +258,7 @@ def test_a_sort_of_many_members(given, keys, word, tmp_path):
     assert ".local" not in ptx
     assert ptx.count("atom.shared.add") == 16 and ptx.count("vote.sync.ballot") == 16 * 8
     assert ptx.count("atom.global.or") == 1  # the only load of a word, in its loop
-    assemble(ptx, CAPABILITIES[-1], tmp_path)
+    assemble(ptx, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
@@ -259,7 +266,7 @@ def test_ragged_rows(dtype, tmp_path):
     wide = "int64" if dtype == "int32" else dtype
     tile = ("static", segments._GPU_TILE, str(segments._GPU_TILE))
     inclusive = ("static", True, "True")
-    values, out, index, looks = (("view", name, 1, True, False) for name in (dtype, wide, "int64", "uint8"))
+    values, out, index, looks = map(view, (dtype, wide, "int64", "uint8"))
     neutral, n, parts = ("number", wide), ("number", "int"), (index, out, out, out, index)
     for kernel, specs in (
         (segments._reduce_staged_tile, (tile, neutral, values, *parts)),
@@ -271,9 +278,9 @@ def test_ragged_rows(dtype, tmp_path):
         (rows.scan_row, (n, inclusive, neutral, values, index, out, looks)),
     ):
         specs = ("known", Known(pk.Sum)), *specs
-        ptx = engine.ptx(entry_of(kernel, "team", specs, (), segments._WARP).text, CAPABILITIES[-1], "rows")
+        ptx = compiled(entry_of(kernel, "team", specs, (), segments._WARP))
         assert ".local" not in ptx and (dtype == "float64" or ".f64" not in ptx)
-        assemble(ptx, CAPABILITIES[-1], tmp_path)
+        assemble(ptx, tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
@@ -289,16 +296,16 @@ def test_ragged_rows(dtype, tmp_path):
     ],
 )
 def test_scans_of_states(kernel, kind, reducer, n_outs, dtype, tmp_path):
-    of = "view", np.dtype(dtype).name, 1, True, False
-    inputs, outs = (("view", "int32", 1, True, False) if kernel is flagged else of, of), (of,) * n_outs
+    of = view(np.dtype(dtype).name)
+    inputs, outs = (view("int32") if kernel is flagged else of, of), (of,) * n_outs
     if kind == "team":
         entry = entry_of(kernel, kind, inputs + outs, (), TEAM_SIZE)
     else:
         views = (("tuple", outs, ()),) if n_outs > 1 else outs
         entry = entry_of(kernel, kind, (*inputs, *views), (reducer,), 0)
-    ptx = engine.ptx(entry.text, CAPABILITIES[-1], kernel.fn.__name__)
+    ptx = compiled(entry)
     assert ptx.count(".visible .entry") == 1
-    assemble(ptx, CAPABILITIES[-1], tmp_path)
+    assemble(ptx, tmp_path)
 
 
 @pk.kernel
@@ -319,23 +326,23 @@ def summed(i, decay, near):
 def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_path):
     """The first read of a tile is kept in the cache, where the machine has hints for it; the second and the
     prefixes are not. Short types are read without hints."""
-    decay, near = ("view", "float64", 1, True, False), ("view", near, 1, True, False)
+    decay, near = view("float64"), view(near)
     entry = entry_of(widened, "scan inclusive", (decay, near, ("tuple", (decay, decay), ())), (MAPS,), 0)
-    ptx = engine.ptx(entry.text, capability, "widened")
+    ptx = compiled(entry, capability)
     assert ptx.count("createpolicy") == (capability >= (8, 0))
     for n in (32, 64):
         kept, once = f"ld.global.L2::cache_hint.b{n}", f"ld.global.cs.b{n}"
         assert (once in ptx) == (n in n_bits)
         assert ptx.count(kept) == (ptx.count(once) if capability >= (8, 0) else 0)
     assert "st.global.cs.b64" in ptx
-    if capability == CAPABILITIES[-1]:
-        assemble(ptx, capability, tmp_path)
+    if capability == NEWEST:
+        assemble(ptx, tmp_path)
 
 
 def test_what_a_scan_reads_in_loops_is_left_to_the_cache():
-    decay = "view", "float64", 1, True, False
+    decay = view("float64")
     entry = entry_of(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
-    ptx = engine.ptx(entry.text, CAPABILITIES[-1], "summed")
+    ptx = compiled(entry)
     assert "cache_hint" not in ptx and ".cs." not in ptx
 
 
@@ -363,7 +370,7 @@ def handed_on(team, x, k, out):
 @pytest.mark.parametrize("real, whole", [("float32", "int32"), ("float32", "int64"), ("float64", "uint32")])
 def test_numbers_of_all_widths_go_from_member_to_member(real, whole, size, tmp_path):
     """Shuffle numbers of all widths between members, weak ones too, which have the kernel's float type."""
-    views = tuple(("view", dtype, 1, True, False) for dtype in (real, whole, real))
-    ptx = engine.ptx(entry_of(handed_on, "team", views, (), size).text, CAPABILITIES[-1], "handed_on")
+    views = (*map(view, (real, whole, real)),)
+    ptx = compiled(entry_of(handed_on, "team", views, (), size))
     assert real == "float64" or ".f64" not in ptx
-    assemble(ptx, CAPABILITIES[-1], tmp_path)
+    assemble(ptx, tmp_path)

@@ -178,8 +178,8 @@ def test_between_equal_cells_the_first_in_order_wins(space):
 def test_four_dimensions_lower_to_ptx(reducers, tmp_path):
     u = np.zeros((2, 3, 4, 5))
     kernel = cell_4d if reducers else visit_4d
-    text = lower(kernel, pk.MDRangePolicy((0,) * 4, u.shape), (u,), (9, 0), reducers)
-    assemble(text, (9, 0), tmp_path)
+    text = lower(kernel, pk.MDRangePolicy((0,) * 4, u.shape), (u,), reducers=reducers)
+    assemble(text, tmp_path)
 
 
 def test_parts_of_a_box_of_four_dimensions():

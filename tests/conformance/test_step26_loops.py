@@ -181,4 +181,4 @@ def test_what_a_name_cannot_hold(space, kernel, b, words):
     ],
 )
 def test_loops_lower_to_ptx(kernel, args, tmp_path):
-    assemble(lower(kernel, 4, args, (9, 0)), (9, 0), tmp_path)
+    assemble(lower(kernel, 4, args), tmp_path)

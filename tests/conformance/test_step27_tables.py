@@ -97,9 +97,9 @@ def test_what_a_table_is_not(space, kernel, words):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tables_lower_to_ptx(dtype, tmp_path):
-    text = lower(looked_up, 4, (np.ones(4, dtype), np.ones(4, dtype)), (9, 0))
+    text = lower(looked_up, 4, (np.ones(4, dtype), np.ones(4, dtype)))
     assert dtype is np.float64 or ".f64" not in text
-    assemble(text, (9, 0), tmp_path)
+    assemble(text, tmp_path)
 
 
 @pk.kernel

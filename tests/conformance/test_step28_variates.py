@@ -146,6 +146,4 @@ def test_a_negative_mean_is_found_in_a_kernel():
 
 def test_variates_lower_to_ptx(tmp_path):
     x = np.ones(4)
-    assemble(
-        lower(drawn, 4, (x, 0.5, x, np.ones((3, 4)), np.ones((4, 5), np.int64)), (9, 0)), (9, 0), tmp_path
-    )
+    assemble(lower(drawn, 4, (x, 0.5, x, np.ones((3, 4)), np.ones((4, 5), np.int64))), tmp_path)

@@ -132,7 +132,7 @@ def test_a_negative_bound_of_an_index_is_noted():
 
 def test_parts_lower_to_ptx(tmp_path):
     x = np.ones(4)
-    assemble(lower(filtered, 4, (x, x, x), (9, 0)), (9, 0), tmp_path)
+    assemble(lower(filtered, 4, (x, x, x)), tmp_path)
 
 
 @pk.kernel

@@ -344,11 +344,11 @@ def test_what_is_not_for_complex_numbers(space, kernel, words):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_complex_arrays_lower_to_ptx(dtype, tmp_path):
     z, _ = numbers(dtype)
-    text = lower(arithmetic, N, (z, z, z.real.copy(), np.zeros((N, 12), dtype)), (9, 0))
+    text = lower(arithmetic, N, (z, z, z.real.copy(), np.zeros((N, 12), dtype)))
     assert ".f64" not in text or dtype != np.complex64
-    assemble(text, (9, 0), tmp_path)
-    assemble(lower(functions, N, (z, z, z.real.copy()), (9, 0)), (9, 0), tmp_path)
-    assemble(lower(each, N, (z,), (9, 0), (pk.Sum,)), (9, 0), tmp_path)
+    assemble(text, tmp_path)
+    assemble(lower(functions, N, (z, z, z.real.copy())), tmp_path)
+    assemble(lower(each, N, (z,), reducers=(pk.Sum,)), tmp_path)
 
 
 def test_an_element_outside_is_told_by_its_index():

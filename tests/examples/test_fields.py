@@ -37,7 +37,7 @@ def test_an_example_is_its_reference(space, kernel, make):
 @pytest.mark.parametrize("kernel, make", EXAMPLES, ids=[kernel.name for kernel, _ in EXAMPLES])
 def test_an_example_lowers_to_ptx(kernel, make, tmp_path):
     policy, args, _, _ = make()
-    assemble(lower(kernel, policy, args, (9, 0)), (9, 0), tmp_path)
+    assemble(lower(kernel, policy, args), tmp_path)
 
 
 def test_there_are_25():

@@ -306,4 +306,4 @@ def test_the_papers_kernels_lower_to_ptx(tmp_path):
         ),
     ]
     for policy, kernel, *args in launches:
-        assemble(lower(kernel, policy, args, (9, 0)), (9, 0), tmp_path)
+        assemble(lower(kernel, policy, args), tmp_path)

@@ -3,7 +3,7 @@ and
 approximations."""
 
 from ...core.texts.elementary import at_least, clamp, fields, from_bits, horner, power, reduce_exp, series
-from ...core.language.words import bits, fma, from_bits64, minimum, near_rsqrt, sqrt, uint64, where
+from ...core.language.words import bits, fma, from_bits64, int32, minimum, near_rsqrt, sqrt, uint64, where
 from .tables import T
 
 
@@ -30,10 +30,26 @@ def rsqrt_of(x):
     0.375.
     """
     y = near_rsqrt(x)
-    h = x * y
-    error = fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
+    error = residual(x, y)
     error = where(error < 1.0, error, 1.0)  # NaN at zero and infinity, where y is exact
     return corrected(y, error)
+
+
+def residual(x, y):
+    h = x * y
+    return fma(-fma(x, y, -h), y, fma(-h, y, 1.0))
+
+
+def normal_rsqrt_of(x):
+    """1 / sqrt(x) of a float64 not below 2^-1022, from an approximation to 2^-19: a step of second order to
+    half a unit in the last place, and then as in `rsqrt_of`. For infinity, of which y is 0, any finite number
+    does.
+    """
+    y = near_rsqrt(x)
+    x = where(int32(bits(x) >> 32) < 0x7FF00000, x, 1.0)
+    error = fma(-x, y * y, 1.0)
+    y = fma(y * error, fma(0.375, error, 0.5), y)
+    return corrected(y, residual(x, y))
 
 
 def exp_nonpositive_of(x):

@@ -98,9 +98,11 @@ def _math(here, o, *values):
     (name, fast), ops = o.attr, here.ops
     dtype, fast = common_float(values), fast or bool(ops.flags)
     values = [ops.cast(v, ops.strong(dtype)) for v in values]
-    native = ops.target.fast_math(ops, name, values) if fast else None
-    if native is not None:
-        return native
+    native = ops.target.native(ops, name, values[0], fast)
+    if native.__class__ is str:
+        name = native
+    elif native:
+        return Value(dtype, values[0].kind, native)
     label = ("fast_" if o.attr[1] else "") + name
     return _layers_text(here, label, texts(name, fast), values, dtype)
 

@@ -134,10 +134,10 @@ class Ops:
 
     Parameters
     ----------
-    target : the machine: `fast_math`, its own forms of elementary functions; `step`, the difference between
-        a pack's indices; `straight`, whether it has special packs for straight-line code; `crowded`, whether
-        registers are more important than fewer instructions; `poll_flag`, which lets a launch end here;
-        `strip`, iterations of a light loop between two calls of `poll_flag`, 0 for none
+    target : the machine: `native`, its own forms of elementary functions, or the names of others; `step`, the
+        difference between a pack's indices; `straight`, whether it has special packs for straight-line code;
+        `crowded`, whether registers are more important than fewer instructions; `poll_flag`, which lets a
+        launch end here; `strip`, iterations of a light loop between two calls of `poll_flag`, 0 for none
     width : lanes of a pack; 1 for code whose lanes are threads, or scalar code
     """
 

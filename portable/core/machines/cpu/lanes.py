@@ -30,19 +30,18 @@ class CpuTarget:
         return narrow + scattered > (engine.pack_registers() == 32)
 
     @staticmethod
-    def fast_math(ops, name, values):
+    def native(ops, name, v, fast):
         """Return 1 / sqrt(x) of a pack of float32 by AVX-512's instruction (to 2^-14) and a Newton step: to
         2^-23.3.
         """
-        (v, *_), b = values, ops.b
-        packs = v.kind == VARYING and ops.strong(v.dtype) == "float32" and ops.W == 16
+        b, packs = ops.b, fast and v.kind == VARYING and ops.strong(v.dtype) == "float32" and ops.W == 16
         if name not in ("rsqrt", "near_rsqrt") or not packs or engine.pack_registers() != 32:
             return None
         zero, one, half = (full(F32, 16, number) for number in (0.0, 1.0, 0.5))
         y = ops.call("llvm.x86.avx512.rsqrt14.ps.512", [v.ir, zero, I16(-1)], v.ir.type)
         error = ops.intrinsic("fma", [b.fneg(b.fmul(v.ir, y)), y, one])
         error = b.select(b.fcmp_ordered("<", error, one), error, one)  # no number at zero and infinity
-        return Value(v.dtype, VARYING, ops.intrinsic("fma", [b.fmul(half, y), error, y]))
+        return ops.intrinsic("fma", [b.fmul(half, y), error, y])
 
 
 def rolled(branch):

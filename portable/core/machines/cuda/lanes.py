@@ -117,16 +117,22 @@ class CudaTarget:
         return b.mul(x, y, flags=flags) if None in halves else b.call(wide, halves, attrs=("readnone",))
 
     @staticmethod
-    def fast_math(ops, name, values):
-        """Return the device's native float32 forms, accurate to two units in the last place; None if there is
-        none.
+    def native(ops, name, v, fast):
+        """Return the device's float32 form of a function, if `fast`: accurate to two units in the last place.
+        None if there is none. Of a float64 that is not below the normal numbers: the name of a root's source
+        with the same bits, and its approximation.
         """
-        v = values[0]
-        if ops.strong(v.dtype) != "float32":
-            return None
         x = ops.get(v, None, v.kind)
+        if x.type == F64 and _least(x) >= 2.0**-1022:
+            match name:
+                case "rsqrt":
+                    return "normal_rsqrt"
+                case "near_rsqrt":
+                    return ops.call("llvm.nvvm.rsqrt.approx.ftz.d", [x], F64)
+        if not fast or ops.strong(v.dtype) != "float32":
+            return None
         if name in ("rsqrt", "near_rsqrt"):
-            return Value(v.dtype, v.kind, _roots(ops, x))
+            return _roots(ops, x)
         if name not in ("exp", "exp2", "log", "log2"):
             return None
         ops.diverges()  # these are instructions on one number
@@ -135,7 +141,7 @@ class CudaTarget:
         scale = F32(1.4426950408889634 if name == "exp" else 0.6931471805599453)
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
         x = ops.call(device, [ops.b.fmul(x, scale) if name == "exp" else x], F32)
-        return Value(v.dtype, v.kind, ops.b.fmul(x, scale) if name == "log" else x)
+        return ops.b.fmul(x, scale) if name == "log" else x
 
 
 def _roots(ops, x):
@@ -155,7 +161,7 @@ def _least(x):
             return _least(a) + _least(b)
         case "fmul", a, b if a is b:
             return 0.0
-        case "call", function, a, b, c if a is b and function.name == "llvm.fma.f32":
+        case "call", function, a, b, c if a is b and function.name.startswith("llvm.fma"):
             return _least(c)
     return getattr(x, "constant", -math.inf)
 
