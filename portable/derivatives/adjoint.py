@@ -26,6 +26,7 @@ from ..core.compiler.reading.typing import solved
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
 from ..core.language.reducer import Sum
+from ..core.language.words import static
 from ..core.launch.dispatch import describe_launch, is_record, parallel_for, parallel_reduce, parts_of
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
@@ -73,8 +74,9 @@ def _node(text, inputs, path):
 class Adjoint(NamedTuple):
     """Adjoint of a kernel's source: a function that adds to the adjoints of arrays.
 
-    It takes the kernel's arguments, the adjoints of the arrays that the kernel writes (`of`) and the arrays
-    to which adjoints are added (`wrt`), and with copies the number of the index's copy.
+    It takes the kernel's indices; a tuple of the kernel's arguments, the adjoints of the arrays that the
+    kernel writes (`of`) and the arrays to which adjoints are added (`wrt`); and with copies the number of the
+    index's copy.
     """
 
     n_index: int
@@ -86,33 +88,30 @@ class Adjoint(NamedTuple):
     seeded: bool
 
     def text(self, text):
-        more = [f"adjoint of {path}" for path in self.of] + [f"sum of {path}" for path in self.wrt]
-        more += ["slot"] * (self.how == "copies")
+        params = [*text.params[: self.n_index], "given", *["slot"] * (self.how == "copies")]
         put = functools.partial(self.inlined, text)
-        return dataclasses.replace(text, params=[*text.params, *more], defaults=(), trees={}, inlined=put)
+        return dataclasses.replace(text, params=params, defaults=(), trees={}, inlined=put)
 
     def inlined(self, text, build, args, node):
-        n = len(text.params)
-        given, more = args[:n], iter(args[n:])
-        shapes = [_INDEX] * self.n_index
+        index, ((own, of, sums), *slot) = args[: self.n_index], args[self.n_index :]
         found = template(
             text,
-            (*shapes, *map(_described, given[self.n_index :])),
+            (*[_INDEX] * self.n_index, *map(_described, own)),
             build.float_dtype,
             build.kernel_name,
             (*self.wrt, *self.numbers),
             self.of,
         )
         nodes = found.nodes
-        target = Target(found, given[: self.n_index], [(nodes[label], known) for label, known in self.keys])
-        target.seeds = {nodes[path]: next(more) for path in self.of}
-        target.sums = {nodes[path]: next(more) for path in self.wrt}
+        target = Target(found, index, [(nodes[label], known) for label, known in self.keys])
+        target.seeds = {nodes[path]: view for path, view in zip(self.of, of)}
+        target.sums = {nodes[path]: view for path, view in zip(self.wrt, sums)}
         target.numbers = [nodes[path] for path in self.numbers]
-        target.slot = next(more, None)
+        target.slot = slot[0] if slot else None
         target.atomic = self.how == "atomics"
         if isinstance(self.how, tuple):
             target.offset, target.first = self.how
-        return _put(build, target, found.tree, given, self.seeded)
+        return _put(build, target, found.tree, [*index, *own], self.seeded)
 
 
 def _described(value):
@@ -328,40 +327,36 @@ class _Launch:
         if others:
             self.launch_each(others, "atomics") if order == "any" else self.copies(others)
 
-    def run(self, policy, first, functions, body, sums, launch=parallel_for):
-        """Launch a kernel of these lines over a policy whose indices are called `first`. `{args}` in a line
-        is the list of a function's arguments after the indices.
+    def run(self, policy, first, lines, functions, sums, shifts=(), launch=parallel_for):
+        """Launch a kernel of these lines over a policy whose indices are called `first`; they pass `given` to
+        the functions.
         """
-        n_given = len(self.args) + len(self.of) + len(sums)
-        names = [f"a{k}" for k in range(n_given)]
-        lines = [line.format(args=", ".join(names)) for line in body]
-        bounds = [f"{end}{p}" for end in ("begin", "end") for p in range(self.n)] + ["n_slots"]
-        params = *first, *(f"f{k}" for k in range(len(functions))), *bounds, *names
+        params = *first, "functions", "shifts", "begin", "end", "n_slots", "given"
         made = _kernel(f"adjoint_of_{self.kernel.name}", params, tuple(lines))
-        numbers = *self.begin, *self.end, policy.end if first == ["slot"] else 0
-        return launch(policy, made, *functions, *numbers, *self.args, *self.of.values(), *sums.values())
+        n_slots = policy.end if first == ["slot"] else 0
+        given = self.args, tuple(self.of.values()), tuple(sums.values())
+        return launch(policy, made, functions, shifts, self.begin, self.end, n_slots, given)
 
     def gathered(self, sums, shifts):
         """Process one element per index, to which the functions of all shifts add in a fixed order."""
-        names = [f"b{p}" for p in range(self.n)]
-        functions = [self.function(sums, (shift, not k)) for k, shift in enumerate(shifts)]
-        body = []
-        for k, shift in enumerate(shifts):
-            items = [f"{name} - ({c})" if c else name for name, c in zip(names, shift)]
-            inside = " and ".join(f"begin{p} <= {item} < end{p}" for p, item in enumerate(items))
-            body += [f"    if {inside}:\n", f"        f{k}({', '.join(items)}, {{args}})\n"]
+        functions = tuple(self.function(sums, (shift, not k)) for k, shift in enumerate(shifts))
+        items = [f"b{p} - shift[{p}]" for p in range(self.n)]
+        inside = " and ".join(f"begin[{p}] <= {item} < end[{p}]" for p, item in enumerate(items))
+        call = f"            f({', '.join(items)}, given)\n"
+        lines = ["    for f, shift in zip(functions, shifts):\n", f"        if {inside}:\n", call]
         box = (
             map(operator.add, ends, map(of, zip(*shifts)))
             for ends, of in ((self.begin, min), (self.end, max))
         )
-        self.run(self.run_range(*map(tuple, box)), names, functions, body, sums)
+        names, known = [f"b{p}" for p in range(self.n)], tuple(tuple(map(static, c)) for c in shifts)
+        self.run(self.run_range(*map(tuple, box)), names, lines, functions, sums, known)
 
     def launch_each(self, sums, how, paths=(), launch=parallel_for):
         """Launch a function for each index of the kernel."""
         names = [f"i{p}" for p in range(self.n)]
-        body = [f"    {'return ' if paths else ''}f0({', '.join(names)}, {{args}})\n"]
-        function = self.function(sums, how, paths)
-        return self.run(self.run_range(self.begin, self.end), names, [function], body, sums, launch)
+        lines = [f"    {'return ' if paths else ''}functions[0]({', '.join(names)}, given)\n"]
+        whole, functions = self.run_range(self.begin, self.end), (self.function(sums, how, paths),)
+        return self.run(whole, names, lines, functions, sums, launch=launch)
 
     def numbers(self, paths):
         """Return the adjoints of numbers, each a sum."""
@@ -377,9 +372,8 @@ class _Launch:
         copies = {
             path: zeros((blocks, v.size, LANES), str(v.dtype), space=self.space) for path, v in sums.items()
         }
-        names, functions = [f"i{p}" for p in range(self.n)], [self.function(sums, "copies")]
-        slots = RangePolicy(0, n, space=self.space)
-        self.run(slots, ["slot"], functions, _in_turn(names), copies)
+        slots, functions = RangePolicy(0, n, space=self.space), (self.function(sums, "copies"),)
+        self.run(slots, ["slot"], _in_turn(self.n), functions, copies)
         for path, out in sums.items():
             whole = RangePolicy(0, out.size, space=self.space)
             parallel_for(whole, _add_up, copies[path], out.reshape(-1))
@@ -401,16 +395,17 @@ def _kernel(name, params, lines):
     return written(Kernel, name, params, lines)
 
 
-def _in_turn(names):
-    """Return the lines of a slot, which does some of the last indices of a box, `n_slots` apart."""
-    last, space, lines = len(names) - 1, "    ", []
-    for p, name in enumerate(names[:-1]):
-        lines.append(f"{space}for {name} in range(begin{p}, end{p}):\n")
+def _in_turn(n):
+    """Return the lines of a slot, which does some of the last indices of a box of n dimensions, `n_slots`
+    apart."""
+    last, space, lines = n - 1, "    ", []
+    for p in range(last):
+        lines.append(f"{space}for i{p} in range(begin[{p}], end[{p}]):\n")
         space += "    "
     return [
         *lines,
-        f"{space}for t in range((end{last} - begin{last} + n_slots - 1) // n_slots):\n",
-        f"{space}    i{last} = begin{last} + t * n_slots + slot\n",
-        f"{space}    if i{last} < end{last}:\n",
-        f"{space}        f0({', '.join(names)}, {{args}}, slot)\n",
+        f"{space}for t in range((end[{last}] - begin[{last}] + n_slots - 1) // n_slots):\n",
+        f"{space}    i{last} = begin[{last}] + t * n_slots + slot\n",
+        f"{space}    if i{last} < end[{last}]:\n",
+        f"{space}        functions[0]({', '.join(f'i{p}' for p in range(n))}, given, slot)\n",
     ]

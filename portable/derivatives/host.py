@@ -23,7 +23,7 @@ def run(function, args):
         function.compiled["host", specs] = _storing_kernel(function, specs)
     kernel, result, dtypes = function.compiled["host", specs]
     outs = [np.zeros(1, dtype) for dtype in dtypes]
-    parallel_for(RangePolicy(0, 1, space="serial"), kernel, function, *args, *outs)
+    parallel_for(RangePolicy(0, 1, space="serial"), kernel, function, args, tuple(outs))
     return _arranged(result, iter(outs))
 
 
@@ -36,11 +36,9 @@ def _storing_kernel(function, specs):
         function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name
     )
     numbers = [*flat(tree.result)]
-    args = [f"a{k}" for k in range(len(specs))]
-    outs = [f"out{k}" for k in range(len(numbers))]
-    lines = [f"    result = f({', '.join(args)})\n"]
-    lines += [f"    {out}[0] = result{path}\n" for out, path in zip(outs, _places(tree.result))]
-    params = ["i", "f", *args, *outs]
+    lines = [f"    result = f({', '.join(f'given[{k}]' for k in range(len(specs)))})\n"]
+    lines += [f"    outs[{k}][0] = result{path}\n" for k, path in enumerate(_places(tree.result))]
+    params = "i", "f", "given", "outs"
     kernel = written(Kernel, f"{function.name}_on_the_host", params, lines, (False, False, 1))
     return kernel, tree.result, [strong(v.dtype, signature.float_dtype) for v in numbers]
 
