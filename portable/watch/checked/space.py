@@ -82,11 +82,11 @@ class Compiled:
 class _Launches(contract.Launches):
     interprets, _one = True, Lock()
 
-    def prepare(self, space, kernel, policy_kind, specs, reducers=()):
+    def prepare(self, space, *launch):
         # Imported now, when no thread forks: in a child its import would stay incomplete
         from . import interpreter  # noqa: F401
 
-        compiled = Compiled(kernel, policy_kind, specs, reducers)
+        compiled = Compiled(*launch)
         entry = compiled.entry(DEFAULT_TEAM_SIZE)
         entry.code, entry.foldings  # noqa: B018  errors of the text come before anything runs
         return compiled
@@ -104,8 +104,8 @@ class _Launches(contract.Launches):
         with self._one:
             return interpreter.run(compiled, policy, words, scan, outs)
 
-    def explain(self, space, kernel, policy, policy_kind, specs):
-        tree = Compiled(kernel, policy_kind, specs).entry(DEFAULT_TEAM_SIZE).tree
+    def explain(self, space, kernel, policy, *launch):
+        tree = Compiled(kernel, *launch).entry(DEFAULT_TEAM_SIZE).tree
         return {"code": "plain Python, each access noted"}, [], printed_tree(tree)
 
 

@@ -132,18 +132,17 @@ def _launch(space, compiled, policy, policy_kind, reducers, words):
     launches.run(pattern, space, compiled, policy, words, ())
 
 
-def listing(space, kernel, policy, policy_kind, specs, reducers):
-    return _assembly(kernel, policy_kind, specs, reducers)
+def listing(space, kernel, policy, *launch):
+    return _assembly(kernel, *launch)
 
 
 @functools.lru_cache(16)  # repeated counts read it each time
-def _assembly(kernel, policy_kind, specs, reducers):
-    entry = entry_of(kernel, policy_kind, specs, reducers)
-    return engine.assembly(entry.text, kernel.name)
+def _assembly(kernel, *launch):
+    return engine.assembly(entry_of(kernel, *launch).text, kernel.name)
 
 
-def explain(space, kernel, policy, policy_kind, specs):
-    entry = entry_of(kernel, policy_kind, specs, watch=Reached)
+def explain(space, kernel, policy, *launch):
+    entry = entry_of(kernel, *launch, watch=Reached)
     assembly = engine.assembly(entry.text, kernel.name)
     packs = f"packs of {entry.width} lanes: consecutive indices (or a team's members) share vector registers"
     return (

@@ -206,11 +206,12 @@ def prepare(space, kernel, policy_kind, specs, reducers=()):
     return compile_once(functools.partial(_compiled, space, kernel, policy_kind, specs, reducers))
 
 
-def _compiled(space, kernel, policy_kind, specs, reducers, team_size):
-    key = ("cuda", space.device, space.debug, policy_kind, specs, reducers, team_size)
+def _compiled(space, kernel, *launch):
+    """Return the code for a policy's kind, specs, reducers and a team size."""
+    key = ("cuda", space.device, space.debug, *launch)
     compiled = kernel.compiled.get(key)
     if compiled is None:
-        compiled = kernel.compiled[key] = Compiled(space, kernel, policy_kind, specs, reducers, team_size)
+        compiled = kernel.compiled[key] = Compiled(space, kernel, *launch)
     return compiled
 
 
@@ -523,15 +524,16 @@ def lower_to_ptx(
     kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
 ):
     """Return the PTX of a kernel; no GPU is needed."""
-    entry = _emitted(kernel, policy_kind, specs, reducers, team_size, debug, capability >= TENSOR)
+    launch = policy_kind, specs, reducers, team_size
+    entry = _emitted(kernel, *launch, debug=debug, tensor=capability >= TENSOR)
     return engine.ptx(entry.text, capability, kernel.name)
 
 
-def _emitted(kernel, policy_kind, specs, reducers, team_size, debug=False, tensor=True):
+def _emitted(kernel, *launch, debug, tensor):
     """Return the entry of a launch for listings, cached with its kernel."""
-    key = ("cuda", "emitted", policy_kind, specs, reducers, team_size, debug, tensor)
+    key = ("cuda", "emitted", *launch, debug, tensor)
     if key not in kernel.compiled:
         watch = registry.part("debug build").watching(debug) if debug else None
         known = functools.partial(bool, tensor)
-        kernel.compiled[key] = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, known)
+        kernel.compiled[key] = entry_of(kernel, *launch, watch, known)
     return kernel.compiled[key]
