@@ -145,7 +145,7 @@ class Tally(Named):
         what = id(b.block), all_lanes or id(here.mask)
         if what not in self.added:
             _, place = self._new(here.ops, what, b.block, here.mask)
-            b.store(b.add(b.load(place, I64), _n_lanes(here, all_lanes)), place)
+            b.store(b.add(b.load(place), _n_lanes(here, all_lanes)), place)
         self.added[what][0][key] += 1
 
     def _new(self, ops, what, *kept):
@@ -279,7 +279,7 @@ class Banks:
         if view.store != "(scratch)":
             return
         b, seen = here.b, here.ops.slot(I64)
-        n = b.load(seen, I64)
+        n = b.load(seen)
         b.store(b.add(n, 1), seen)
         with b.if_then(b.icmp_unsigned("==", b.urem(n, SAMPLED), 0)):
             size, counters = itemsize(view.dtype), [tally.counter(here.ops, name) for name in PASSES]

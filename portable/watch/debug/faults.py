@@ -74,12 +74,12 @@ class Debug(Watch):
         ops, b = here.ops, here.b
         trips, faulty = ops.slot(I32), ops.slot(I1)
         going_on = ops.get(test(here), "bool")
-        n = b.add(b.load(trips, I32), 1)
+        n = b.add(b.load(trips), 1)
         b.store(n, trips)
         with b.if_then(b.icmp_signed("==", b.and_(n, _LOOK - 1), 0), likely=False):
             found = b.load_atomic(self.memory, "monotonic", 8, typ=I64)
             b.store(b.icmp_signed("!=", found, 0), faulty)
-        return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty, I1))))
+        return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty))))
 
     # ---- checks
     def access(self, here, view, indices, ways, locate):

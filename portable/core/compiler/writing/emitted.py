@@ -12,7 +12,7 @@ from .lines import Builder
 from ..reading.team import combine_states, finished, lifted, widened
 from ..reading.tree import flat
 from ...language.types import SHORT, UNIFORM, VARYING, Record, in_parts, itemsize, named
-from .values import I64, I8, NSW, PTR, SCALAR, Unpacked, Value, ViewValue
+from .values import I64, I8, PTR, SCALAR, Unpacked, Value, ViewValue
 
 
 def arguments(signature, ops, names, block):
@@ -139,17 +139,17 @@ class Code:
         b.store(begin, counter)
         head, inside, done = b.blocks("packs", "pack", "rest")
         b.go(head)
-        index = b.load(counter, I64)
+        index = b.load(counter)
         b.go(inside, b.icmp_signed("<", index, limit), done)
         body(index)
-        b.store(b.add(index, by, flags=NSW), counter)
+        b.store(b.add_nsw(index, by), counter)
         b.branch(head).text += metadata
         b.position_at_end(done)
-        return b.load(counter, I64)
+        return b.load(counter)
 
     def steps(self, begin, end, step, *more):
         """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
-        self.loop(begin, self.b.add(self.b.sub(end, 1), step, flags=NSW), step, *more)
+        self.loop(begin, self.b.add_nsw(self.b.sub(end, 1), step), step, *more)
 
     def visit(self, index, mask=None, slot=0, outer=()):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.

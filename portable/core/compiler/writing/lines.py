@@ -150,8 +150,8 @@ class Builder(ir.IRBuilder):
         return made
 
 
-def _arithmetic(op):
-    def emit(self, x, y, name="", flags=()):
+def _arithmetic(op, *always):
+    def emit(self, x, y, name="", flags=always):
         words = " ".join((op, *flags)) if flags else op
         return self.line(x.type, op, (x, y), f"{words} {x.type} {x.get_reference()}, {_like(x, y)}")
 
@@ -203,6 +203,8 @@ _MADE = {
 }
 for _op in "shl lshr ashr add fadd sub fsub mul fmul udiv sdiv fdiv urem srem and or xor".split():
     _MADE[_op + "_" * (_op in ("and", "or"))] = _arithmetic(_op)
+for _op in ("add", "sub", "mul"):  # of integers that do not wrap
+    _MADE[f"{_op}_nsw"] = _arithmetic(_op, "nsw")
 for _op in "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp ptrtoint inttoptr".split():
     _MADE[_op] = _cast(_op)
 for _name, _method in _MADE.items():

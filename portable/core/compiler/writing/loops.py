@@ -4,7 +4,7 @@ from llvmlite import ir
 
 from .flow import OpenLoop
 from ...language.types import UNIFORM
-from .values import I64, NSW, Value
+from .values import I64, Value
 
 
 def emit_loop(here, loop):
@@ -89,15 +89,15 @@ def _striding_loop(here, loop, start, stop, step, kind):
     b.store(0, trip)
 
     def value():
-        way = b.mul(b.load(trip, I64), step)
+        way = b.mul(b.load(trip), step)
         way = ops.splat(way) if isinstance(first.type, ir.VectorType) else way
         return Value("int", kind, b.add(first, way))
 
     def more(here):
-        return ops.compare("<", Value("int", UNIFORM, b.load(trip, I64)), n)
+        return ops.compare("<", Value("int", UNIFORM, b.load(trip)), n)
 
     def advance():
-        b.store(b.add(b.load(trip, I64), 1, flags=NSW), trip)
+        b.store(b.add_nsw(b.load(trip), 1), trip)
 
     strips = (trip, n, 1) if ops.W == 1 or n.kind == UNIFORM else None
     return run_loop(here, loop, more, value, advance, strips)
@@ -149,14 +149,14 @@ def _in_strips(here, loop, item, advance, place, stop, step):
     strip, more = b.blocks("strip", "more")
 
     def in_strip(here):
-        return Value("bool", UNIFORM, b.icmp_unsigned("<", b.load(trip, I64), n_trips))
+        return Value("bool", UNIFORM, b.icmp_unsigned("<", b.load(trip), n_trips))
 
     def next_trip():
         advance()
-        b.store(b.add(b.load(trip, I64), 1, flags=("nsw", "nuw")), trip)
+        b.store(b.add(b.load(trip), 1, flags=("nsw", "nuw")), trip)
 
     def poll_between(exit_block):
-        b.go(more, b.icmp_signed("<", b.load(place, I64), stop), exit_block)
+        b.go(more, b.icmp_signed("<", b.load(place), stop), exit_block)
         ops.target.poll_flag(ops)
         b.branch(strip)
 
@@ -169,8 +169,8 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 def _trips_of_strip(ops, place, stop, step):
     """Return the number of iterations left for the counter at `place`, at most that of a strip."""
     b, most = ops.b, ops.target.strip
-    n_left = b.lshr(b.sub(stop, b.load(place, I64)), step.bit_length() - 1)
-    some = b.icmp_signed("<", b.load(place, I64), stop)
+    n_left = b.lshr(b.sub(stop, b.load(place)), step.bit_length() - 1)
+    some = b.icmp_signed("<", b.load(place), stop)
     return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), 0)
 
 

@@ -62,7 +62,6 @@ SCALAR = {
     "float32": F32,
     "float64": F64,
 }
-NSW = ("nsw",)  # flags of operations that do not wrap
 FAST = ("contract", "reassoc", "nsz", "arcp", "afn")  # never nnan or ninf: kernels may test for them
 
 
@@ -223,7 +222,7 @@ class Ops:
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
             # an int32 wraps here
-            x = self.convert(self.b.add(self.splat(v.ir), steps, flags=NSW), "int64", own)
+            x = self.convert(self.b.add_nsw(self.splat(v.ir), steps), "int64", own)
             return self.convert(x, own, dtype)
         x = self.convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
@@ -360,12 +359,12 @@ class Ops:
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
         kind, step = consecutive(op, a, b, dtype)
         if kind == UNIFORM:
-            x = self.b.sub(a.ir, b.ir, flags=NSW)
+            x = self.b.sub_nsw(a.ir, b.ir)
             return Value(dtype, UNIFORM, self.convert(x, "int64", self.strong(dtype)))
         if kind is None:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
-        x = (self.b.add if op == "+" else self.b.sub)(x, y, flags=NSW)
+        x = (self.b.add_nsw if op == "+" else self.b.sub_nsw)(x, y)
         aligned = stays_aligned(op, a, b, dtype, LINEAR, self.W)
         return Value(dtype, LINEAR, x, step=step, aligned=aligned)
 
@@ -435,14 +434,14 @@ class Ops:
         packed = isinstance(index.type, ir.VectorType)
         if packed and not isinstance(stride, int) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
-        return index if stride == 1 else self.b.mul(index, stride, flags=NSW)
+        return index if stride == 1 else self.b.mul_nsw(index, stride)
 
     def plus(self, a, b):
         if a.__class__ is b.__class__ is int:
             return a + b
         if isinstance(a, int):
             a, b = b, a
-        return a if b == 0 else self.b.add(a, b, flags=NSW)
+        return a if b == 0 else self.b.add_nsw(a, b)
 
     def _extreme(self, choose, intrinsic, a, b):
         """Return the smaller or the larger of two signed integers, LLVM values or Python integers."""

@@ -6,7 +6,7 @@ from ...compiler.writing.lines import Builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype
-from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, NSW, Value
+from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, Value
 from . import engine, interrupt_polls
 from .guard import guard
 
@@ -164,7 +164,7 @@ class CpuTeam(Members):
         b.store(lo, counter)
 
         def first():
-            return b.load(counter, I64)
+            return b.load(counter)
 
         def member():
             if ops.W == 1:
@@ -178,7 +178,7 @@ class CpuTeam(Members):
             return ops.compare("<", member() if loop.breaks else Value("int", UNIFORM, first()), hi)
 
         def advance():
-            b.store(b.add(first(), ops.W, flags=NSW), counter)
+            b.store(b.add_nsw(first(), ops.W), counter)
 
         strips = None if loop.breaks else (counter, hi, ops.W)
         return run_loop(here, loop, more, member, advance, strips)
@@ -189,8 +189,8 @@ def _whole_packs(ops, lo, hi):
     W, b = ops.W, ops.b
     if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
         return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
-    trips = b.sub(hi, lo, flags=NSW)
-    whole = b.add(lo, b.and_(trips, -W), flags=NSW)
+    trips = b.sub_nsw(hi, lo)
+    whole = b.add_nsw(lo, b.and_(trips, -W))
     return b.select(b.icmp_signed(">", trips, 0), whole, lo)
 
 

@@ -16,7 +16,7 @@ from ...compiler.writing.atomic import plain_sum
 from ...compiler.writing.emitted import text_of
 from ...compiler.writing.block import EXTRA
 from ...language.types import UNIFORM
-from ...compiler.writing.values import I64, I8, NSW, PTR, Value
+from ...compiler.writing.values import I64, I8, PTR, Value
 from .engine import APART, STREAMS
 from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
 from .interrupt_polls import STRIP
@@ -113,7 +113,7 @@ def _range(code, begin, end, copies, outer=()):
 
     def run_packs(base):
         for k in range(copies):
-            pack(b.add(base, k * W, flags=NSW), k)
+            pack(b.add_nsw(base, k * W), k)
 
     def masked(base):
         index = ops.lanes(base)
@@ -151,8 +151,8 @@ def _in_turn(code, begin, end, copies, pack):
                 for p, value in zip(places, values[1:] + values[:1]):
                     b.store(value, p)
 
-    rounds = b.and_(b.sub(end, begin, flags=NSW), -W * copies)
-    return packs(code, begin, b.add(begin, rounds, flags=NSW), W, run_block)
+    rounds = b.and_(b.sub_nsw(end, begin), -W * copies)
+    return packs(code, begin, b.add_nsw(begin, rounds), W, run_block)
 
 
 def packs(code, begin, end, step, body):
@@ -169,8 +169,8 @@ def packs(code, begin, end, step, body):
     whole = b.sub(end, step - 1)
     strip, more, done = b.blocks("strip", "more", "packs.done")
     b.go(strip)
-    far = b.add(b.load(place, I64), STRIP * step, flags=NSW)
-    rest = code.loop(b.load(place, I64), smaller(code, far, end), step, body)
+    far = b.add_nsw(b.load(place), STRIP * step)
+    rest = code.loop(b.load(place), smaller(code, far, end), step, body)
     b.store(rest, place)
     b.go(more, b.icmp_signed("<", rest, whole), done)
     code.target.poll_flag(code.ops)
@@ -190,12 +190,12 @@ def _rows(code, first, last, copies):
     """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
     b, bounds = code.b, code.bounds()
     begin = bounds[-1][0]
-    *inner, length = (b.sub(high, low, flags=NSW) for low, high in bounds[1:])
+    *inner, length = (b.sub_nsw(high, low) for low, high in bounds[1:])
 
     def row(number):
         low, high = _row_part(code, number, first, last, length)
         outer = _outer(code, number, inner, [low for low, _ in bounds])
-        _range(code, b.add(begin, low, flags=NSW), b.add(begin, high, flags=NSW), copies, outer)
+        _range(code, b.add_nsw(begin, low), b.add_nsw(begin, high), copies, outer)
         if not code.entry.in_strips:
             code.target.poll_flag(code.ops)
 
@@ -206,7 +206,7 @@ def _rows(code, first, last, copies):
 def _row_part(code, number, first, last, length):
     """Return the part between the indices first and last of a row, counted from its beginning."""
     b = code.b
-    before = b.mul(number, length, flags=NSW)
+    before = b.mul_nsw(number, length)
     low, high = b.sub(first, before), smaller(code, b.sub(last, before), length)
     return b.select(b.icmp_signed(">", low, 0), low, 0), high
 
@@ -218,7 +218,7 @@ def _outer(code, number, inner, begins):
     b, outer = code.b, [number]
     for extent in reversed(inner):
         outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)
-    return [b.add(v, low, flags=NSW) for v, low in zip(outer, begins)]
+    return [b.add_nsw(v, low) for v, low in zip(outer, begins)]
 
 
 def smaller(code, x, y):
@@ -245,8 +245,8 @@ def _blocks(code, first, last, stretch):
     copies = STREAMS if code.policy_kind != "team" and code.width > 1 and not code.has_loops else 1
 
     def block(number):
-        low = b.add(begin, b.mul(number, size, flags=NSW), flags=NSW)
-        high = b.add(low, size, flags=NSW)
+        low = b.add_nsw(begin, b.mul_nsw(number, size))
+        high = b.add_nsw(low, size)
         code.open_accumulators()
         stretch(code, low, smaller(code, high, end), copies)
         totals[:] = code.collected()

@@ -15,7 +15,7 @@ from llvmlite import ir
 from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import UNIFORM, VARYING
-from ...compiler.writing.values import I32, I64, NSW, PTR, Value
+from ...compiler.writing.values import I32, I64, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from . import lower as cpu
 from .engine import STREAMS
@@ -56,7 +56,7 @@ class Scan(Scanned):
         bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
         carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
-            whole = cpu.smaller(self.code, b.sdiv(b.sub(end, begin, flags=NSW), size), last)
+            whole = cpu.smaller(self.code, b.sdiv(b.sub_nsw(end, begin), size), last)
             first = self.code.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
         self.code.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
@@ -67,8 +67,8 @@ class Scan(Scanned):
         numbers = [b.add(number, k) for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
-        lows = [b.add(begin, b.mul(k, size, flags=NSW), flags=NSW) for k in numbers]
-        high = cpu.smaller(self.code, b.add(lows[0], size, flags=NSW), end)
+        lows = [b.add_nsw(begin, b.mul_nsw(k, size)) for k in numbers]
+        high = cpu.smaller(self.code, b.add_nsw(lows[0], size), end)
         self._packs(lows, high, carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
@@ -84,10 +84,10 @@ class Scan(Scanned):
         then the rest under a mask.
         """
         ops, b, step = self.ops, self.b, self._in_turn if self.in_turn else self._pack
-        others = [b.sub(low, lows[0], flags=NSW) for low in lows]
+        others = [b.sub_nsw(low, lows[0]) for low in lows]
 
         def several(base, mask=None):
-            bases = [b.add(base, other, flags=NSW) for other in others]
+            bases = [b.add_nsw(base, other) for other in others]
             step([ops.lanes(base) for base in bases], mask, carries, outs)
 
         rest = cpu.packs(self.code, lows[0], high, self.ops.W, several)

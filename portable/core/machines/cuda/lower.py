@@ -14,7 +14,7 @@ from ...compiler.writing.entry import Entry
 from ...compiler.reading.tree import flat
 from ...language.types import SHORT, itemsize
 from ...compiler.reading.team import TeamHandle
-from ...compiler.writing.values import I1, I32, I64, I8, NSW, PTR, Unpacked
+from ...compiler.writing.values import I1, I32, I64, I8, PTR, Unpacked
 from .lanes import (
     RANGE_THREADS,
     WARP,
@@ -139,7 +139,7 @@ def _places(code, indices, ends, step):
     *outer, last = (b.trunc(index, typ) for index in indices)
     ends = [b.trunc(end, typ) for end in ends]
     there = [b.icmp_signed("<", *both) for both in zip(outer[-1:], ends[-2:])]
-    whole = b.icmp_signed("<", _sum(code, last, typ(step * (W - 1))), ends[-1])
+    whole = b.icmp_signed("<", _sum(code, last, step * (W - 1)), ends[-1])
     outer = [_ranged(b, index) for index in outer]
     with b.if_then(functools.reduce(b.and_, there, whole if W == 1 else I1(1))):
         if W == 1:
@@ -188,12 +188,12 @@ def _visit(code, ends):
 
 def _sum(code, *terms):
     """Return a sum of indices, no step of which wraps."""
-    return functools.reduce(lambda x, y: code.b.add(x, y, flags=NSW), terms)
+    return functools.reduce(lambda x, y: code.b.add_nsw(x, y), terms)
 
 
 def _times(code, x, n):
     """Return an index times a Python number, which does not wrap."""
-    return code.b.mul(x, n, flags=NSW)
+    return code.b.mul_nsw(x, n)
 
 
 def _reduced_range(code):
@@ -210,7 +210,7 @@ def _reduced_range(code):
 
     def whole_step(base):
         for k in range(copies):
-            visit(k, _sum(code, base, near, I64(code.machine.threads * k)))
+            visit(k, _sum(code, base, near, code.machine.threads * k))
 
     if copies == 1:
         first = _sum(code, code.extra("begin"), even)
@@ -218,7 +218,7 @@ def _reduced_range(code):
         return
     last = code.loop(code.extra("begin"), code.extra("end"), _times(code, width, copies), whole_step)
     for k in range(copies):
-        index = _sum(code, _sum(code, last, even), _times(code, width, k))
+        index = _sum(code, last, even, _times(code, width, k))
         with ops.b.if_then(ops.b.icmp_signed("<", index, code.extra("end"))):
             visit(k, index)
 
@@ -290,13 +290,13 @@ def _leading(code, bounds):
     if len(bounds) < 4:
         return bounds[0], lambda number: [number]
     b, (first, end), (low, high) = code.b, *bounds[:2]
-    width = b.sub(high, low, flags=NSW)
+    width = b.sub_nsw(high, low)
 
     def split(number):
         places = b.sdiv(number, width), b.srem(number, width)
         return [_sum(code, *both) for both in zip(places, (first, low))]
 
-    return (I64(0), b.mul(b.sub(end, first), width, flags=NSW)), split
+    return (I64(0), b.mul_nsw(b.sub(end, first), width)), split
 
 
 def _box(code):

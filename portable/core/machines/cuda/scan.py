@@ -32,7 +32,7 @@ from llvmlite import ir
 from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import BITS, VARYING
-from ...compiler.writing.values import I32, I64, NSW, PTR, Value
+from ...compiler.writing.values import I32, I64, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from .engine import KEEPING, KEEPS, REGISTERS
 from .lanes import (
@@ -180,12 +180,12 @@ class Scan(Scanned):
 
     # ---- a tile
     def _start(self, tile):
-        return self.b.add(self.extra("begin"), self.b.mul(tile, self.tile), flags=NSW)
+        return self.b.add_nsw(self.extra("begin"), self.b.mul(tile, self.tile))
 
     def _coalesced(self, start):
         """Return the indices of this thread's items when neighbours are neighbours."""
-        first = self.b.add(start, self._place(), flags=NSW)
-        return [self.b.add(first, k * WARP, flags=NSW) for k in range(self.items)]
+        first = self.b.add_nsw(start, self._place())
+        return [self.b.add_nsw(first, k * WARP) for k in range(self.items)]
 
     def _place(self):
         """Return the place in the tile of the first of these: a warp's items are its threads' neighbouring
@@ -217,7 +217,7 @@ class Scan(Scanned):
     def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
         ops, b = self.ops, self.b
-        rest = b.sub(self.extra("end"), start, flags=NSW)
+        rest = b.sub_nsw(self.extra("end"), start)
         with b.if_else(b.icmp_signed(">=", rest, self.tile)) as (whole, part):
             with whole:  # no condition, and no store before the last load: all are in flight at once
                 states = [self._contribution(index) for index in self._coalesced(start)]
@@ -233,7 +233,7 @@ class Scan(Scanned):
 
     def _one(self, start, place):
         """The contribution at a place of a tile."""
-        state = self._contribution(self.b.add(start, place, flags=NSW))
+        state = self._contribution(self.b.add_nsw(start, place))
         self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
