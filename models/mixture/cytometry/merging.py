@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -18,6 +18,7 @@ METHODS = ("entropy", "modes", "none")
 LEAST_CELLS = 20  # cells of a population, at least: the usual limit of detection in cell counting
 Merging: TypeAlias = Literal["entropy", "modes", "none"]
 _UNCERTAIN = 0.25  # groups are joined if at least this share of their entropy remains
+_NO_CELLS = 1e-290  # in place of 0, so that ratios with numbers of cells are finite
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ def _by_entropy(model, X, groups, n_populations):
     pairs = np.argwhere(np.tri(len(groups), k=-1))
     while len(groups) > (n_populations or 1):
         both, one, other = points.group_entropies(components, groups, pairs).T
+        one, other = np.maximum([one, other], _NO_CELLS)
         # relative to the entropy of two groups with these numbers of cells in the same place
         share = both / (one * np.log1p(other / one) + other * np.log1p(one / other))
         left[tuple(pairs.T)] = left[tuple(pairs.T[::-1])] = share
@@ -151,7 +153,8 @@ def _members(model, groups):
         members[list(group)] = number
     idle = np.flatnonzero(members < 0)
     if idle.size:
-        active = np.flatnonzero(members >= 0)
-        shares = model.predict_proba(model.means_[idle])[:, active]
-        members[idle] = members[active[shares.argmax(axis=1)]]
+        known = model._fitted()
+        log_weights = np.where(members < 0, -np.inf, known.log_weights)
+        nearest = model._points(model.means_[idle]).labels(replace(known, log_weights=log_weights))
+        members[idle] = members[nearest]
     return members

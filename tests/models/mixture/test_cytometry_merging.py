@@ -81,6 +81,15 @@ def test_what_overlaps_is_one_population(method, kind):
     assert agreement(members[model.predict(X)], members[own]) > 0.99
 
 
+def test_a_component_without_cells_joins_the_population_at_its_mean():
+    """It has a share, but is so far away that no cell belongs to it."""
+    model, X, _ = chain()
+    model.weights_, model.means_ = WEIGHTS + [0.0, 0.0, 0.0, 0.0, 1e-3], MEANS.copy()
+    model.means_[4] = 99.0 * (MEANS[3] - MEANS[0])
+    members, joins = cytometry.merge(model, X)
+    assert members.tolist() == [0, 0, 0, 1, 1] and len(joins) == 2
+
+
 def test_joins_are_made_in_the_order_of_uncertainty():
     model, X, _ = chain()
     members, joins = cytometry.merge(model, X, n_populations=1)
