@@ -24,12 +24,13 @@ np.arange(n, dtype=np.uint64))`.
 
 from .library.texts import counts, draws, variates
 from .library.host_draws import host_form
-from .library.texts.draws import philox, randint, uniform, uniform_open, words
+from .library.texts.draws import philox, uniform, uniform_open, words
 
 uniform32, uniform_open32 = host_form(draws.uniform32), host_form(draws.uniform_open32)
 exponential, exponential32 = host_form(draws.exponential), host_form(draws.exponential32)
 normal, normal32 = host_form(draws.normal), host_form(draws.normal32)
 poisson, binomial = host_form(counts.poisson), host_form(counts.binomial)
+randint = host_form(draws.randint)
 gamma, beta = host_form(variates.gamma), host_form(variates.beta)
 categorical, permutation = host_form(variates.categorical), host_form(variates.permutation)
 

@@ -168,6 +168,11 @@ def adjoint(
     kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if order not in ("fixed", "any"):
         raise InputError(f"adjoint: order is {order!r}; expected 'fixed' or 'any'")
+    if not isinstance(of, dict) and not (of is None and kernel.portable_text.returns_something):
+        raise InputError(
+            f"adjoint: of is {of!r:.60}; expected a dict of arrays by name, or None if the kernel"
+            " returns a number"
+        )
     into = wrt if isinstance(wrt, dict) else {}
     names = _paths(kernel, tuple(into) or wrt, "wrt")
     if of:

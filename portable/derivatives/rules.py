@@ -27,13 +27,10 @@ NAMES = {
     "by_square": by_square,
     "digamma": digamma,
     "nan": math.nan,
-    "log_of_2": 0.6931471805599453,
-    "log_of_10": 2.302585092994046,
-    "erf_at_0": 1.1283791670955126,
-    "ndtr_at_0": 0.3989422804014327,
 }
 _QUOTIENTS = ("1.0 + 0.0 * y", "-rint((a - y) / b)")  # a remainder subtracts b this number of times
 
+# numbers: log(2), 1 / log(2), 1 / log(10), the slopes of erf and ndtr at 0, 180 / pi and pi / 180
 PARTIALS = {
     "+": (1.0, 1.0),
     "-": (1.0, -1.0),
@@ -46,12 +43,12 @@ PARTIALS = {
     "copysign": ("copysign(1.0, a) * copysign(1.0, b)", None),
     "exp": ("y",),
     "exp_nonpositive": ("y",),
-    "exp2": ("log_of_2 * y",),
+    "exp2": ("0.6931471805599453 * y",),
     "expm1": ("exp(x)",),
     "log": ("1.0 / where(x < 0.0, nan, x)",),
     "log1p": ("1.0 / where(x < -1.0, nan, 1.0 + x)",),
-    "log2": ("1.0 / log_of_2 / where(x < 0.0, nan, x)",),
-    "log10": ("1.0 / log_of_10 / where(x < 0.0, nan, x)",),
+    "log2": ("1.4426950408889634 / where(x < 0.0, nan, x)",),
+    "log10": ("0.43429448190325176 / where(x < 0.0, nan, x)",),
     "sqrt": ("0.5 / y",),
     "rsqrt": ("-0.5 * y / x",),
     "cbrt": ("1.0 / (3.0 * y * y)",),
@@ -77,14 +74,14 @@ PARTIALS = {
     "atanh": ("1.0 / where(abs(x) > 1.0, nan, (1.0 - x) * (1.0 + x))",),
     "fmod": _QUOTIENTS,
     "remainder": _QUOTIENTS,
-    "degrees": (180.0 / math.pi,),
-    "radians": (math.pi / 180.0,),
+    "degrees": (57.29577951308232,),
+    "radians": (0.017453292519943295,),
     "ldexp": ("ldexp(1.0, b)", None),
     "gamma": ("y * digamma(x)",),
     "lgamma": ("digamma(x)",),
-    "erf": ("erf_at_0 * exp(-x * x)",),
-    "erfc": ("-erf_at_0 * exp(-x * x)",),
-    "ndtr": ("ndtr_at_0 * exp(-0.5 * x * x)",),
+    "erf": ("1.1283791670955126 * exp(-x * x)",),
+    "erfc": ("-1.1283791670955126 * exp(-x * x)",),
+    "ndtr": ("0.3989422804014327 * exp(-0.5 * x * x)",),
 }
 # steps: their derivative is 0 but at the jumps
 FLAT = {"floor", "ceil", "trunc", "rint", "//", "logb", "whole"}

@@ -22,7 +22,18 @@ from ..core.language.kernel import kernel
 from ..core.places.policy import RangePolicy
 from ..core.places.space import HOST
 from ..core.language.types import PARTS, loaded_dtype, is_float
-from ..core.arrays.view import View, _view, address, asview, check_dtype, empty, lowest, over_new, span
+from ..core.arrays.view import (
+    View,
+    _view,
+    address,
+    asview,
+    check_dtype,
+    check_shape,
+    empty,
+    lowest,
+    over_new,
+    span,
+)
 
 _FILL_BYTES = 1 << 20  # the host's part of a fill; the device doubles it
 _MOST_LAUNCHED = 64
@@ -47,6 +58,7 @@ def create_mirror(view: View, space: SpaceLike | None = None) -> View:
     >>> pk.create_mirror(pk.zeros((2, 3), space="serial")).shape
     (2, 3)
     """
+    view = asview(view)
     return empty(view.shape, view.dtype, _mirror_space(space), view.label)
 
 
@@ -102,7 +114,7 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     >>> x = pk.pinned(1000)
     >>> x[:] = 1.0
     """
-    array = np.empty(shape, check_dtype(dtype))
+    array = np.empty(check_shape(shape), check_dtype(dtype))
     found = registry.first("pinned", array.nbytes) if array.nbytes else None
     if found is None:
         return array
@@ -128,7 +140,7 @@ def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
     True
     """
     space = _mirror_space(space)
-    return view if space.memory == view.memory else create_mirror(view, space)
+    return view if space.memory == asview(view).memory else create_mirror(view, space)
 
 
 def _mirror_space(space):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.launch.dispatch import parallel_for
-from ..errors import InputError
+from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import Function, Kernel, Parameters, from_text
 from ..core.places.policy import RangePolicy
 
@@ -42,28 +42,30 @@ class Drawn(Function):
             raise InputError(f"{self.name} takes {', '.join(names)}: numbers, or arrays") from None
         return self._drawn(names[3:], *args)
 
-    def _drawn(self, names, seed, stream, draw, *of):
+    def _drawn(self, names, *given):
         """Return the numbers for arguments, of which `names` are those after seed, stream and draw."""
-        for name, values in zip(names, of):
-            if name in RANGES:
-                self._check_range(name, np.asarray(values, np.float64))
+        keys, of = [v % 2**64 if isinstance(v, int) else v for v in given[:3]], given[3:]
+        for name, values in zip(["seed", "stream", "draw", *names], (*keys, *of)):
+            self._check(name, values)
         numbers = [v for v, name in zip(of, names) if name not in ("weights", "out")]
-        if all(np.ndim(v) == 0 for v in (seed, stream, draw, *numbers)):
-            return super().__call__(seed, stream, draw, *of)
+        if all(np.ndim(v) == 0 for v in (*keys, *numbers)):
+            return super().__call__(*keys, *of)
         if "out" in names:
             raise InputError(f"{self.name}: seed, stream and draw must be numbers, for one permutation")
-        keys = [
-            np.asarray(v % 2**64, np.uint64) if isinstance(v, int) else np.asarray(v)
-            for v in (seed, stream, draw)
-        ]
         weights = [np.asarray(v, np.float64) for v, name in zip(of, names) if name == "weights"]
         return self._draw_on_host(np.broadcast_arrays(*keys, *numbers), weights)
 
-    def _check_range(self, name, values):
-        low, high, wanted = RANGES[name]
-        outside = ~((values >= low) & (values <= high))
-        if outside.any():
-            raise InputError(f"{self.name}: {name} is {values[outside].flat[0]}; expected {wanted}")
+    def _check(self, name, values):
+        """Refuse an argument that is no number or array of numbers, or beyond its range."""
+        if np.asarray(values).dtype.kind not in "biuf":
+            raise DTypeError(f"{self.name}: {name} is {values!r:.60}; expected numbers, or arrays of them")
+        if name in RANGES and self.name != "randint":
+            (low, high, wanted), found = RANGES[name], np.asarray(values, np.float64)
+            outside = ~((found >= low) & (found <= high))
+            if outside.any():
+                raise InputError(f"{self.name}: {name} is {found[outside].flat[0]}; expected {wanted}")
+        if name in ("weights", "out") and (np.ndim(values) != 1 or not hasattr(values, "shape")):
+            raise ShapeError(f"{self.name}: {name} is {values!r:.60}; expected an array of one dimension")
 
     def _draw_on_host(self, arrays, weights):
         """Return the numbers of arrays of one shape, drawn on the serial space."""

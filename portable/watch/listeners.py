@@ -47,7 +47,7 @@ def listening(listener: Listener, into_graphs: bool = False, copies: bool = Fals
     hooks = events.current()
     with events.changed(
         listeners=(*hooks.listeners, listener),
-        one_by_one=hooks.one_by_one + (listener,) * into_graphs,
-        copying=hooks.copying + (listener,) * copies,
+        one_by_one=hooks.one_by_one + (listener,) * bool(into_graphs),
+        copying=hooks.copying + (listener,) * bool(copies),
     ):
         yield listener

@@ -2,6 +2,7 @@
 message.
 """
 
+import contextlib
 import functools
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from portable.core.places.space import unavailable_because
 from ..launching import move
 from .wrong_kernels import entry, fill
 
+pytestmark = pytest.mark.usefixtures("serial")
 # object marked as a kernel, words of the message
 NOT_FUNCTIONS = [
     (lambda i, x: None, ["lambda", "def"]),
@@ -70,14 +72,14 @@ def test_signatures_that_kernels_do_not_have(function):
     with pytest.raises(
         LanguageError, match=rf"kernel '{function.__name__}' \(.*test_wrong_launches.py:\d+\)"
     ):
-        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), pk.kernel(function), np.ones(3))
+        pk.parallel_for(3, pk.kernel(function), np.ones(3))
 
 
 def test_a_kernel_without_source_is_refused():
     scope = {"pk": pk}
     exec("@pk.kernel\ndef typed_in(i, x):\n    x[i] = 1.0\n", scope)
     with pytest.raises(SourceError, match="kernel 'typed_in'.*source.*@pk.kernel.source=text"):
-        pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], np.ones(3))
+        pk.parallel_for(3, scope["typed_in"], np.ones(3))
 
 
 def test_a_text_is_handed_over():
@@ -85,7 +87,7 @@ def test_a_text_is_handed_over():
     text += "@pk.kernel(source=text)\ndef typed_in(i, x):\n    x[i] = f(3.0)\n"
     scope, x = {"pk": pk, "text": text}, np.ones(3)
     exec(text, scope)
-    pk.parallel_for(pk.RangePolicy(0, 3, space="serial"), scope["typed_in"], x)
+    pk.parallel_for(3, scope["typed_in"], x)
     assert x.tolist() == [6.0] * 3
 
 
@@ -169,8 +171,37 @@ def test_a_plain_function_is_not_launched(space):
         pk.parallel_for(pk.RangePolicy(0, 3, space=space), plain, move(np.ones(3), space))
 
 
+X = np.array([3.0, 1.0, 2.0])
+WRONG = "x", None, 1.5, -1, [], object()
+TAKEN = [  # function, and arguments that it takes
+    (pk.pinned, 3, "int8"),
+    (pk.create_mirror, pk.asview(X)),
+    (pk.create_mirror_view, pk.asview(X)),
+    (lambda out: pk.parallel_reduce(3, entry, X, out=out), X[:1]),
+    (lambda *given: pk.count(3, entry, X, reducer=given[0], build=given[1]), pk.Sum, "text"),
+    (lambda reducer: pk.check(3, entry, X, reducer=reducer), pk.Sum),
+    (lambda of: pk.adjoint(3, fill, 1.0, X, wrt="value", of=of), {"x": X}),
+    *((getattr(pk.random, name), 1, 2, 3, 4) for name in "randint poisson gamma".split()),
+    *((getattr(pk.random, name), 1, 2, 3, X) for name in "categorical permutation".split()),
+]
+
+
+@pytest.mark.parametrize("function", TAKEN)
+def test_an_argument_of_a_wrong_kind_is_refused_by_the_layer(function):
+    """It is taken, or refused in an error of portable, not from inside of Python or NumPy."""
+    function, *taken = function
+    function(*taken)
+    for k in range(len(taken)):
+        for wrong in WRONG:
+            with contextlib.suppress(PortableError):
+                function(*taken[:k], wrong, *taken[k + 1 :])
+
+
 # function that makes a policy, exception, words
 WRONG_POLICIES = [
+    (pk.RangePolicy, DTypeError, ["begin", "pk.TeamPolicy(n)"]),
+    (pk.TeamPolicy, DTypeError, ["league_size", "None", "pk.TeamPolicy(n)"]),
+    (pk.MDRangePolicy, InputError, ["begin", "None"]),
     (lambda: pk.RangePolicy(5, 3), InputError, ["5", "3"]),
     (lambda: pk.RangePolicy(0, 2.5), DTypeError, ["end", "2.5", "float"]),
     (lambda: pk.RangePolicy(0, True), DTypeError, ["end", "True"]),
@@ -200,7 +231,7 @@ WRONG_POLICIES = [
 
 @pytest.mark.parametrize("make, exception, words", WRONG_POLICIES, ids=range(len(WRONG_POLICIES)))
 def test_wrong_policies(make, exception, words):
-    with pk.use("serial"), pytest.raises(exception) as error:
+    with pytest.raises(exception) as error:
         make()
     for word in words:
         assert word in str(error.value)
@@ -208,14 +239,14 @@ def test_wrong_policies(make, exception, words):
 
 # function that makes or copies a view, exception, words
 WRONG_VIEWS = [
-    (lambda: pk.zeros((2, -1), "float64", space="serial"), InputError, ["-1"]),
-    (lambda: pk.zeros((2, 2.5), "float64", space="serial"), InputError, ["2.5"]),
-    (lambda: pk.zeros((1,) * 7, "float64", space="serial"), InputError, ["6"]),
-    (lambda: pk.zeros(3, "datetime64[s]", space="serial"), DTypeError, ["datetime64"]),
-    (lambda: pk.zeros(3, "no such", space="serial"), DTypeError, ["no such"]),
-    (lambda: pk.asview([1.0, 2.0], space="serial"), InputError, ["list"]),
+    (lambda: pk.zeros((2, -1), "float64"), InputError, ["-1"]),
+    (lambda: pk.zeros((2, 2.5), "float64"), InputError, ["2.5"]),
+    (lambda: pk.zeros((1,) * 7, "float64"), InputError, ["6"]),
+    (lambda: pk.zeros(3, "datetime64[s]"), DTypeError, ["datetime64"]),
+    (lambda: pk.zeros(3, "no such"), DTypeError, ["no such"]),
+    (lambda: pk.asview([1.0, 2.0]), InputError, ["list"]),
     (
-        lambda: pk.deep_copy(pk.zeros(3, "float64", space="serial"), pk.zeros(4, "float64", space="serial")),
+        lambda: pk.deep_copy(pk.zeros(3, "float64"), pk.zeros(4, "float64")),
         InputError,
         ["3", "4"],
     ),

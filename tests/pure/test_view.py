@@ -23,6 +23,8 @@ from portable.core import registry
 from portable.core.machines.cuda import driver
 from portable.core.arrays.view import STORED, describe
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 SPACES = "serial threads checked cuda cuda:1".split()
 
 
@@ -62,7 +64,7 @@ def test_empty_is_not_filled(fake_cuda):
     assert "cuMemsetD8Async" not in fake_cuda.calls
     pk.zeros(10, space="cuda")
     assert "cuMemsetD8Async" in fake_cuda.calls
-    assert pk.empty((2, 3), "int32", space="serial").strides == (12, 4)
+    assert pk.empty((2, 3), "int32").strides == (12, 4)
 
 
 def test_the_default_is_float64_on_the_default_space():
@@ -84,9 +86,9 @@ def test_the_default_is_float64_on_the_default_space():
     ],
 )
 def test_wrong_shapes(shape, words):
-    pk.zeros((2, 2), space="serial")  # facts about it must not be used for an equal shape
+    pk.zeros((2, 2))  # facts about it must not be used for an equal shape
     with pytest.raises(pk.ShapeError, match=words):
-        pk.zeros(shape, space="serial")
+        pk.zeros(shape)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_wrong_shapes(shape, words):
 )
 def test_wrong_dtypes(dtype):
     with pytest.raises(pk.DTypeError, match="float32, float64"):
-        pk.zeros(3, dtype, space="serial")
+        pk.zeros(3, dtype)
 
 
 def test_wrong_spaces_and_labels(fake_cuda):
@@ -104,7 +106,7 @@ def test_wrong_spaces_and_labels(fake_cuda):
     with pytest.raises(pk.SpaceUnavailableError, match="cuda:7"):
         pk.zeros(3, space="cuda:7")
     with pytest.raises(pk.InputError, match="label is 3"):
-        pk.zeros(3, space="serial", label=3)
+        pk.zeros(3, label=3)
 
 
 @pytest.mark.parametrize("n", [2**61, 2**50, 10**30])
@@ -167,7 +169,7 @@ def test_equal_descriptions_are_one_object(fake_cuda):
     for space in ("serial", "cuda"):
         a, b = pk.zeros(3, space=space), pk.zeros(7, space=space)
         assert a.spec is b.spec and a.spec is not pk.zeros(3, "int64", space=space).spec
-    assert pk.zeros(3, space="serial").spec is describe(np.ones(5)[1:])[0]
+    assert pk.zeros(3).spec is describe(np.ones(5)[1:])[0]
     assert pk.zeros(3, space="cuda").spec is not pk.zeros(3, space="cuda:1").spec
     assert describe(np.ones((3, 4)).T)[0] is describe(np.ones((9, 9))[:, ::3])[0]
 
@@ -196,7 +198,7 @@ def test_arrays_that_kernels_cannot_use(array, error, words):
 @given(_cases, st.booleans())
 def test_slices_are_views_of_the_same_memory(case, transpose):
     shape, index, dtype = case
-    view = pk.zeros(shape, dtype, space="serial")
+    view = pk.zeros(shape, dtype)
     array = view.to_numpy()
     array[...] = np.arange(array.size).reshape(shape)
     if transpose:
@@ -223,7 +225,7 @@ def test_slices_on_a_device(fake_cuda):
 
 
 def test_assignment(fake_cuda):
-    view = pk.zeros((2, 3), space="serial")
+    view = pk.zeros((2, 3))
     view[0, 1] = 5
     view[1] = pk.asview(np.array([1.0, 2.0, 3.0]))
     view[:, 2] = [7, 8]
@@ -241,7 +243,7 @@ def test_assignment(fake_cuda):
 )
 def test_wrong_indices(index):
     with pytest.raises(pk.InputError, match="indexed by ints, slices and Ellipsis"):
-        pk.zeros((2, 2), space="serial")[index]
+        pk.zeros((2, 2))[index]
 
 
 @pytest.mark.parametrize("index", [2, -3, (0, 2), (0, 0, 0)])
@@ -251,12 +253,12 @@ def test_indices_out_of_range(place, index):
 
 
 def test_a_view_never_changes():
-    view = pk.zeros(3, space="serial")
+    view = pk.zeros(3)
     for name in "shape pointer label anything".split():
         with pytest.raises(AttributeError, match="never changes"):
             setattr(view, name, 1)
     with pytest.raises(TypeError, match="0 dimensions"):
-        len(pk.zeros((), space="serial"))
+        len(pk.zeros(()))
     assert len(view) == 3 and list(view) == [0, 0, 0]
     assert (
         repr(pk.zeros(3, "int32", "serial", "x"))
@@ -297,7 +299,7 @@ def test_views_keep_what_they_view_alive():
 
 
 def test_asview_of_a_view():
-    view = pk.zeros(3, space="serial", label="x")
+    view = pk.zeros(3, label="x")
     assert pk.asview(view).label == "x" and pk.asview(view).space == "serial"
     other = pk.asview(view, space="threads", label="y")
     assert (other.pointer, other.label, other.space) == (view.pointer, "y", "threads")
@@ -451,7 +453,7 @@ class _OnlyDlpack:
 
 @pytest.mark.parametrize("dtype", NUMPYS)
 def test_numpy_reads_views_through_dlpack(dtype):
-    view = pk.zeros((3, 4), dtype, space="serial")
+    view = pk.zeros((3, 4), dtype)
     array = np.from_dlpack(view[:, 1::2].T)
     assert array.shape == (2, 3) and np.shares_memory(array, view.to_numpy())
     view[2, 3] = 1
@@ -467,7 +469,7 @@ def test_numpy_reads_views_through_dlpack(dtype):
 
 
 def test_capsules_that_nobody_consumes_release_their_view():
-    view = pk.zeros(3, space="serial")
+    view = pk.zeros(3)
     alive = weakref.ref(view)
     for version in (None, (1, 0)):
         capsule = view.__dlpack__(max_version=version)
@@ -505,7 +507,7 @@ def test_device_views_for_others(fake_cuda):
     }
     with pytest.raises(pk.WrongSpaceError, match="to_numpy"):
         np.asarray(view)
-    assert not hasattr(pk.zeros(3, space="serial"), "__cuda_array_interface__")
+    assert not hasattr(pk.zeros(3), "__cuda_array_interface__")
 
     def waits(stream):
         before = [fake_cuda.calls.count(name) for name in ("cuCtxSynchronize", "cuStreamWaitEvent")]
@@ -524,7 +526,7 @@ def test_device_views_for_others(fake_cuda):
 
 
 def test_arrays_of_other_dtypes():
-    view = pk.zeros(3, space="serial")
+    view = pk.zeros(3)
     assert np.asarray(view, "float32").dtype == np.float32
     assert not np.shares_memory(np.array(view), view.to_numpy())
     with pytest.raises(ValueError, match="without a copy"):
@@ -547,7 +549,7 @@ def nothing_kept(monkeypatch):
 
 def test_large_memory_of_the_host_is_used_again(nothing_kept):
     n = host.LARGE // 8
-    first = pk.empty(n, space="serial")
+    first = pk.empty(n)
     assert first.pointer % 64 == 0 and first.to_numpy().flags.writeable
     part, pointer = first.to_numpy()[5:9], first.pointer
     del first
@@ -556,24 +558,24 @@ def test_large_memory_of_the_host_is_used_again(nothing_kept):
     assert other.pointer != pointer
     del part
     assert nothing_kept() == {8 * n: 1}
-    smaller = pk.empty(n - 1, space="serial")
+    smaller = pk.empty(n - 1)
     assert smaller.pointer != pointer and nothing_kept()
     again = pk.empty((2, n // 2), "int64", "serial")
     assert again.pointer == pointer and not nothing_kept()
-    assert not pk.zeros(n, space="serial").to_numpy().any()  # also memory that was kept
+    assert not pk.zeros(n).to_numpy().any()  # also memory that was kept
 
 
 def test_kept_memory_is_bounded(nothing_kept, monkeypatch):
     monkeypatch.setattr(host, "_MOST_KEPT", 2 * host.LARGE)
     n = host.LARGE // 8
-    views = [pk.empty(n, space="serial") for _ in range(2)]
+    views = [pk.empty(n) for _ in range(2)]
     views.clear()
     assert nothing_kept() == {8 * n: 2}
-    pk.empty(n + 1, space="serial")
+    pk.empty(n + 1)
     assert nothing_kept() == {8 * (n + 1): 1}
-    pk.empty(2 * n + 1, space="serial")  # larger than the limit by itself
+    pk.empty(2 * n + 1)  # larger than the limit by itself
     assert not nothing_kept()
-    views, count = [pk.empty(n, space="serial") for _ in range(3)], host._Large._n_kept
+    views, count = [pk.empty(n) for _ in range(3)], host._Large._n_kept
     # a thread frees two between another one's count and its use
     monkeypatch.setattr(host._Large, "_n_kept", lambda: (count(), views.clear())[0])
     views.pop()
@@ -595,7 +597,7 @@ def test_how_much_memory_is_kept(gib, kept_mib, monkeypatch):
 
 def test_where_memory_is_short_what_is_kept_is_given_back(nothing_kept, monkeypatch):
     n, asked = host.LARGE // 8, []
-    pk.empty(n, space="serial")
+    pk.empty(n)
 
     def empty(nbytes, dtype):
         asked.append(nothing_kept())

@@ -156,7 +156,7 @@ def _bfloat16():
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def _check_shape(shape):
+def check_shape(shape):
     if type(shape) is tuple and len(shape) <= MAX_NDIM and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     try:
@@ -471,7 +471,7 @@ def asview(array: Any, space: SpaceLike | None = None, label: str | None = None)
 def _allocate(shape, dtype, space, label, *, zero):
     events.refuse_while_recording("an allocation")
     space = spaces.default_space() if space is None else space
-    asked = shape if type(shape) is int else _check_shape(shape), dtype, space
+    asked = shape if type(shape) is int else check_shape(shape), dtype, space
     try:
         where, name, shape, dtype, spec, behind = _row_major(*asked)
     except TypeError:  # unhashable values are refused
@@ -497,7 +497,7 @@ def _row_major(shape, dtype, space):
     """Return the common parts of new arrays of one kind: (space, its name, shape, dtype, spec, words after
     the address).
     """
-    where, shape, dtype = spaces.resolve(space), _check_shape(shape), check_dtype(dtype)
+    where, shape, dtype = spaces.resolve(space), check_shape(shape), check_dtype(dtype)
     if math.prod(shape) * dtype.itemsize > _MAX_BYTES:
         raise _no_room(where, shape, dtype)
     spec, words = describe(np.ndarray(shape, dtype, _New.from_address(64)))

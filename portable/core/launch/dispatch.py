@@ -241,7 +241,9 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `reducer`: one or a tuple, for a reduction; `scan`: "inclusive" or "exclusive", with `out` the last of
     `args`.
     """
-    reducers, scan = reducer if isinstance(reducer, tuple) else (reducer,), scan and f"scan {scan}"
+    reducers, scan = _as_tuple(reducer), scan and f"scan {scan}"
+    if reducers:
+        check_reducers(policy, reducers)
     space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan, compiles=False)
     policy_kind = kind_of(policy)
     return (
@@ -513,7 +515,10 @@ def interrupted(error):
 
 def _checked_out(out, space):
     """Check a view that receives a number; its dtype is checked when that of the result is known."""
-    view = out if type(out) is View else asview(out)
+    try:
+        view = out if type(out) is View else asview(out)
+    except InputError:
+        raise InputError(f"out is {out!r:.60}; expected a view of one element") from None
     if view.size != 1:
         raise ShapeError(f"out: expected a view of one element, got shape {view.shape}")
     if view.readonly:
@@ -604,14 +609,14 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
         raise error.with_traceback(None)  # noqa: B904  (the user's line and the message)
 
 
-def _check_reducers(policy, reducers, several):
+def check_reducers(policy, reducers, several=False):
     """Return True if contributions are combined in the order of indices; refuse arguments that are no
     reducers."""
     if not reducers:
         raise InputError("reducer is an empty tuple; expected at least one reducer")
     for r in reducers:
         if not isinstance(r, Reducer):
-            raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a tuple of these, got {r!r}")
+            raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a pk.Reducer, got {r!r}")
     ordered = not all(r.commutes for r in reducers)
     if ordered and (several or as_policy(policy).__class__ is not RangePolicy):
         raise InputError(
@@ -751,7 +756,7 @@ def parallel_reduce(
         return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
-    ordered = _check_reducers(policy, reducers, several)
+    ordered = check_reducers(policy, reducers, several)
     results = _short_traceback(
         policy, kernel, args, label, reducers, "scan total" if ordered else None, _as_tuple(out)
     )
@@ -813,9 +818,8 @@ def parallel_scan(
     >>> float(pk.parallel_scan(3, value, x, out=sums)), sums.tolist()
     (6.0, [3.0, 4.0, 6.0])
     """
-    if not isinstance(reducer, Reducer):
-        raise DTypeError(f"reducer must be pk.Sum, pk.Min, ... or a pk.Reducer, got {reducer!r}")
     policy = as_policy(policy)
+    check_reducers(policy, (reducer,))
     if policy.__class__ is not RangePolicy:
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
     for array in _as_tuple(out):

@@ -38,8 +38,9 @@ def check_index(value, name, least=-_LARGEST):
     name."""
     if type(value) is not int:
         if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
-            wrong = value is _MISSING or name == "policy"
-            more = "; write n alone, pk.RangePolicy(0, n) or pk.MDRangePolicy((0, 0), (n, m))" * wrong
+            more = (value is _MISSING or name == "policy") * (
+                "; write n alone, pk.RangePolicy(0, n), pk.MDRangePolicy((0, 0), (n, m)) or pk.TeamPolicy(n)"
+            )
             raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}{more}")
         value = operator.index(value)
     if not -_LARGEST <= value <= _LARGEST:
@@ -68,7 +69,7 @@ class RangePolicy:
     5
     """
 
-    begin: int
+    begin: int = _MISSING
     end: int = _MISSING
     space: SpaceLike | None = None
     chunk: int | None = None
@@ -117,7 +118,7 @@ class TeamPolicy:
     [50.0, 50.0]
     """
 
-    league_size: int
+    league_size: int = _MISSING
     team_size: int | _Auto = AUTO
     space: SpaceLike | None = None
     scratch_bytes: int = 0
@@ -216,7 +217,7 @@ class MDRangePolicy:
     [[0, 1, 2], [10, 11, 12]]
     """
 
-    begin: tuple[int, ...]
+    begin: tuple[int, ...] = _MISSING
     end: tuple[int, ...] = _MISSING
     space: SpaceLike | None = None
     extents: tuple[int, ...] = field(init=False, repr=False, compare=False)

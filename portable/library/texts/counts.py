@@ -16,8 +16,9 @@ from ...core.language.annotations import Real, Whole
 from .draws import _upper53, uniform, words
 from ...core.texts.elementary import log_normal
 from ...core.language.kernel import function
-from ...core.language.words import exp, float64, floor, int64, log1p, sqrt, uint64, where
+from ...core.language.words import FILES, exp, float64, floor, int64, log1p, sqrt, uint64, where
 
+FILES.append(__file__)
 # of a rejection, each of which succeeds with a probability above 0.7 (Hoermann): all fail in less than one of
 # 10^33 draws
 TRIES = 64

@@ -5,9 +5,22 @@ from typing import Any
 from ...core.language.annotations import Whole
 from ...core.language.kernel import function
 from ...core.texts.elementary import F32, ELEMENTARY_FILES, T, log_normal, quarter
-from ...core.language.words import bits, float32, float64, int32, int64, modulo64, sqrt, uint32, uint64, where
+from ...core.language.words import (
+    FILES,
+    bits,
+    float32,
+    float64,
+    int32,
+    int64,
+    modulo64,
+    sqrt,
+    uint32,
+    uint64,
+    where,
+)
 
 ELEMENTARY_FILES.append(__file__)
+FILES.append(__file__)
 _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57  # the paper's, chosen for their avalanche
 _WEYL = 0x9E3779B9, 0xBB67AE85  # a round adds these to the key: the golden ratio and sqrt(3) - 1, times 2^32
 _LOW = 0xFFFFFFFF
@@ -91,7 +104,7 @@ def uniform_open32(seed: Whole, stream: Whole, draw: Whole) -> float32:
 
 
 @function
-def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> Any:
+def randint(seed: Whole, stream: Whole, draw: Whole, n: Whole) -> int64:
     """Return an integer in [0, n) as int64, n from 1 to 2^63 - 1; 0 if n is below 1.
 
     floor(X n / 2^128) for the 128-bit number X of the draw, by schoolbook multiplication: no loop that may

@@ -9,8 +9,9 @@ import numpy as np
 from ...core.language.annotations import ArrayLike, Real, Whole
 from .draws import normal, randint, uniform, uniform_open
 from ...core.language.kernel import function
-from ...core.language.words import float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
+from ...core.language.words import FILES, float64, int64, log, pow, sqrt, uint64, where  # noqa: A004
 
+FILES.append(__file__)
 NAN = float("nan")
 TRIES = 60  # each succeeds with a probability above 0.95
 

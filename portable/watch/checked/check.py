@@ -15,6 +15,7 @@ from ...core.language.kernel import AnyKernel
 from ...core import registry
 from ...core.places.policy import TeamPolicy, as_policy, check_index
 from ...core.language.reducer import Reducers
+from ...core.launch.dispatch import check_reducers
 
 if TYPE_CHECKING:
     from .findings import Finding
@@ -125,6 +126,8 @@ def check(
     policy = dataclasses.replace(as_policy(policy), space="checked")
     kernel, args = registry.part("given arguments").arranged(policy, kernel, args, named)
     reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
+    if reducers:
+        check_reducers(policy, reducers)
     in_full, seeds = seeds is not None, _numbers(SEEDS if seeds is None else seeds, "seeds", 0)
     sizes = _numbers(team_sizes, "team_sizes", 1) if isinstance(policy, TeamPolicy) else ()
     return Report(kernel.name, *trials.run(policy, kernel, args, reducers, seeds, in_full, sizes))

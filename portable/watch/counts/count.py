@@ -77,7 +77,7 @@ def count(
     9
     """
     events.refuse_while_recording("a count, which runs the launch,")
-    name, _, width = build.partition(":")
+    name, _, width = str(build).partition(":")
     wide = name in ("lanes", "touched") and width.isdigit() and 1 <= int(width) <= 64
     if name not in BUILDS or width and not wide and build != "touched:lanes":
         raise InputError(f"build is {build!r}; expected one of {', '.join(BUILDS)}")

@@ -19,6 +19,8 @@ from portable.models.edm.frames import open_matrix
 from . import reference
 from .series import driver_and_driven, logistic_maps
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 DIMS = np.array([2, 1, 3, 2])
 
 
@@ -230,20 +232,20 @@ def test_of_two_calls_with_one_out_the_second_is_refused(tmp_path, monkeypatch, 
 
     def meanwhile(target, libraries, rho):
         monkeypatch.setattr(cross._Target, "put", put)
-        edm.cross_map(x, 2 if same else 3, out=out, checkpoint=tmp_path / "b", space="serial")
+        edm.cross_map(x, 2 if same else 3, out=out, checkpoint=tmp_path / "b")
         theirs.append(out.read_bytes())
         put(target, libraries, rho)
 
     monkeypatch.setattr(cross._Target, "put", meanwhile)
     with pytest.raises(ValueError, match="out is '.*r.npy', which another call has written meanwhile"):
-        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a")
     assert out.read_bytes() == theirs[0]
     if not same:
         with pytest.raises(ValueError, match="out is '.*r.npy', which exists and is not of this run"):
-            edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+            edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a")
     assert out.read_bytes() == theirs[0]
-    found = edm.cross_map(x, 2, out=tmp_path / "s.npy", checkpoint=tmp_path / "a", space="serial")
-    assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
+    found = edm.cross_map(x, 2, out=tmp_path / "s.npy", checkpoint=tmp_path / "a")
+    assert_array_equal(found, edm.cross_map(x, 2))
 
 
 def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
@@ -254,11 +256,11 @@ def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(cross._Target, "put", killed)
-        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
-    edm.cross_map(x, 3, out=out, checkpoint=tmp_path / "b", space="serial")
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a")
+    edm.cross_map(x, 3, out=out, checkpoint=tmp_path / "b")
     theirs = out.read_bytes()
     with pytest.raises(ValueError, match="out is '.*r.npy', which exists and is not of this run"):
-        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a", space="serial")
+        edm.cross_map(x, 2, out=out, checkpoint=tmp_path / "a")
     assert out.read_bytes() == theirs
 
 
@@ -317,10 +319,7 @@ def test_windows_of_a_cross_map(space):
     x = logistic_maps(60, 2)
     windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
     found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
-    wanted = [
-        [edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, space="serial", **windows).rho for j in (0, 1)]
-        for i in (0, 1)
-    ]
+    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, **windows).rho for j in (0, 1)] for i in (0, 1)]
     assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
 
@@ -334,8 +333,7 @@ def test_libraries_of_several_columns(space, windows):
     groups, dims, keys = [[0, 1], [3, 2]], [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
     found = edm.cross_map(x, dims, libraries=groups, space=space, **keys)
     wanted = [
-        [edm.simplex(x[:, group], dims[j], target=x[:, j], space="serial", **keys).rho for j in range(4)]
-        for group in groups
+        [edm.simplex(x[:, group], dims[j], target=x[:, j], **keys).rho for j in range(4)] for group in groups
     ]
     assert_allclose(found, wanted, rtol=0, atol=1e-12)
 
@@ -381,7 +379,7 @@ def test_targets_that_are_none_lie_inside(n):
     x = logistic_maps(30, n)
     with pk.use("serial", debug=True):
         found = edm.cross_map(x, 2)
-    assert_array_equal(found, edm.cross_map(x, 2, space="serial"))
+    assert_array_equal(found, edm.cross_map(x, 2))
 
 
 def test_each_library_has_its_own_dimension(space):

@@ -20,6 +20,8 @@ from ...tolerance import assert_close
 from . import reference
 from .series import logistic_maps
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 
 def length(space):
     """Return a length of several chunks and tiles of any team; for an interpreter one of each."""
@@ -186,12 +188,12 @@ def test_what_is_kept_is_of_its_own_context(watched_first):
     """Launches of a call in the checked space are stored separately from those of a plain call."""
     x = logistic_maps(200, 1)[:, 0]
     plans._calls.by_form.clear()
-    wanted = edm.simplex(x, 2, space="serial").predicted
+    wanted = edm.simplex(x, 2).predicted
     plans._calls.by_form.clear()
     found = []
     for watched in (watched_first, not watched_first):
         with watching(seed=1) if watched else contextlib.nullcontext({"checked": 0}) as launches:
-            found.append(edm.simplex(x, 2, space="serial").predicted)
+            found.append(edm.simplex(x, 2).predicted)
         assert (launches["checked"] > 0) == watched
     assert_array_equal(found[watched_first], wanted)
     assert_allclose(found[not watched_first], wanted, rtol=1e-13)
@@ -200,12 +202,12 @@ def test_what_is_kept_is_of_its_own_context(watched_first):
 def test_what_is_kept_of_calls_is_bounded(monkeypatch):
     x = logistic_maps(60, 1)[:, 0]
     plans._calls.by_form.clear()  # other tests change the conditions of stored calls
-    first = edm.simplex(x, 2, space="serial").predicted
+    first = edm.simplex(x, 2).predicted
     monkeypatch.setattr(plans, "MOST_BYTES", 20_000)
     for n in (30, 40, 50):
-        edm.simplex(x[:n], 2, space="serial")
+        edm.simplex(x[:n], 2)
         assert sum(one.nbytes for one in plans._calls.by_form.values()) <= 20_000
-    assert_array_equal(edm.simplex(x, 2, space="serial").predicted, first)
+    assert_array_equal(edm.simplex(x, 2).predicted, first)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -233,11 +235,11 @@ def test_sorted_candidates_are_launched_again_where_the_host_waits_for_nothing(b
     series[2][50:60] = np.nan
     plans._calls.by_form.clear()
     with mock.patch.object(pk, "argsort", side_effect=pk.argsort) as sorting:
-        again = [edm.simplex(x, 1, space="serial") for x in series]
+        again = [edm.simplex(x, 1) for x in series]
         assert sorting.call_count == len(plans._calls.by_form) == 2
     for x, found in zip(series, again):
         plans._calls.by_form.clear()
-        alone = edm.simplex(x, 1, space="serial")
+        alone = edm.simplex(x, 1)
         for name in ("predicted", "variance", "rho"):
             assert_array_equal(getattr(found, name), getattr(alone, name))
 
@@ -361,7 +363,7 @@ def test_one_team_sums_in_the_order_of_all():
     x = logistic_maps(100, 1)[:, 0]
     plans._calls.by_form.clear()
     with pk.listening(hear):
-        edm.simplex(x, 2, space="serial"), edm.simplex(x[:, None], 2, space="serial")
+        edm.simplex(x, 2), edm.simplex(x[:, None], 2)
     few, whole = sizes["edm.simplex_of_few"], sizes["edm.correlate_points"]
     assert few == sizes["edm.summarise"] and problem.SHORT <= few <= whole
 
