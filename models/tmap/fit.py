@@ -282,6 +282,7 @@ def random_starts(runs, orders, n_starts, random):
     # the mean of gaps recorded as zero
     shortest = runs.shortest if runs.resolution is None else 0.25 * np.min(runs.resolution)
     least = np.where((orders == 1) & (runs.resolution is None), SHORTEST, 1.0) * shortest
+    bound = SHORTEST * runs.shortest  # of EM's means
     some = runs.values if runs.n_gaps <= _SAMPLE else runs.sample(random.integers(0, runs.n_gaps, _SAMPLE))
     going_on = 1.0 - runs.n_runs / (runs.n_gaps + 1)
     kinds = [orders == order for order in sorted(set(orders.tolist()))]
@@ -298,7 +299,9 @@ def random_starts(runs, orders, n_starts, random):
         drawn.append((places, factors, random.dirichlet(np.ones(n)), random.dirichlet(np.ones(n), n)))
     gaps = np.quantile(np.sort(some), np.array([places for places, *_ in drawn]))
     return [
-        TransientMAP(alpha, orders, orders / (np.maximum(gap, least) * factors), going_on * switching)
+        TransientMAP(
+            alpha, orders, orders / np.maximum(np.maximum(gap, least) * factors, bound), going_on * switching
+        )
         for gap, (_, factors, alpha, switching) in zip(gaps, drawn)
     ]
 
