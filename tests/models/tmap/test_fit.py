@@ -17,6 +17,8 @@ from portable.models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(
@@ -30,15 +32,15 @@ from .problems import MODEL, censored_runs, random_runs, real_runs
 def test_the_likelihood_never_falls(seed, n_runs, zeros, orders, censored):
     """Problems are random; rounding changes a sum of n logarithms by about n eps of their size."""
     runs = censored_runs(seed, n_runs) if censored and n_runs > 9 else random_runs(seed, n_runs, zeros)
-    _, info = fit(runs, orders=[1, *orders], max_iter=15, tol=0.0, seed=seed, n_starts=1, space="serial")
+    _, info = fit(runs, orders=[1, *orders], max_iter=15, tol=0.0, seed=seed, n_starts=1)
     assert np.isfinite(info.history).all()
     assert np.diff(info.history).min() > -1e-12 * runs.n_gaps * max(1.0, abs(info.history[0] / runs.n_gaps))
 
 
 def test_em_runs_alike_on_all_spaces(space):
-    runs = MODEL.simulate(40, seed=1, space="serial")
+    runs = MODEL.simulate(40, seed=1)
     model, info = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space=space)
-    wanted, other = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1, space="serial")
+    wanted, other = fit(runs, orders=[1, 2], max_iter=5, tol=0.0, n_starts=1)
     assert_allclose(info.history, other.history, rtol=1e-12)
     assert_allclose(model.rates, wanted.rates, rtol=1e-9)
     assert_allclose(model.switching, wanted.switching, rtol=1e-9)
@@ -112,11 +114,11 @@ def test_the_default_starts_find_the_maximum():
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
     lost = 0
     for seed in range(6):
-        runs = truth.simulate(1_500, seed=seed, space="serial")
-        best = fit(runs, orders=[1, 3], start=truth, space="serial")[1].log_likelihood
-        found = fit(runs, orders=[1, 3], seed=seed, space="serial")[1]
+        runs = truth.simulate(1_500, seed=seed)
+        best = fit(runs, orders=[1, 3], start=truth)[1].log_likelihood
+        found = fit(runs, orders=[1, 3], seed=seed)[1]
         assert found.log_likelihood > best - 1e-3 and len(found.starts) == 8
-        lost += fit(runs, orders=[1, 3], seed=seed, n_starts=1, space="serial")[1].log_likelihood < best - 1.0
+        lost += fit(runs, orders=[1, 3], seed=seed, n_starts=1)[1].log_likelihood < best - 1.0
     assert lost >= 1  # a single start misses a maximum
 
 
@@ -139,17 +141,17 @@ def test_known_parameters_are_recovered():
 
 def test_em_in_float32_runs_as_in_float64(space):
     """Each of some 200 gaps adds rounding errors of 6e-8 of terms of order 1."""
-    runs = MODEL.simulate(40, seed=1, space="serial")
+    runs = MODEL.simulate(40, seed=1)
     how = {"orders": [1, 2], "max_iter": 5, "tol": 0.0, "n_starts": 1}
     _, single = fit(runs, dtype="float32", space=space, **how)
-    _, double = fit(runs, space="serial", **how)
+    _, double = fit(runs, **how)
     assert_allclose(single.history, double.history, rtol=1e-5)
 
 
 def test_from_a_given_start():
-    runs = MODEL.simulate(300, seed=2, space="serial")
-    _, info = fit(runs, orders=[3, 1, 2], start=MODEL, max_iter=3, tol=0.0, space="serial")
-    assert info.history[0] == pytest.approx(MODEL.log_likelihood(runs, space="serial"), rel=1e-13)
+    runs = MODEL.simulate(300, seed=2)
+    _, info = fit(runs, orders=[3, 1, 2], start=MODEL, max_iter=3, tol=0.0)
+    assert info.history[0] == pytest.approx(MODEL.log_likelihood(runs), rel=1e-13)
     assert info.n_iterations == 3 and len(info.history) == 4
 
 
@@ -159,9 +161,9 @@ def test_many_branches_and_high_orders():
     lengths = np.append(random.integers(1, 20, 60), 3000)
     runs = Runs(random.gamma(2.0, 0.5, lengths.sum()), lengths)
     orders = [1, 1, 1, 2, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100]
-    model, info = fit(runs, orders=orders, max_iter=4, tol=0.0, n_starts=1, space="serial")
+    model, info = fit(runs, orders=orders, max_iter=4, tol=0.0, n_starts=1)
     assert np.diff(info.history).min() > 0.0
-    assert model.log_likelihood(runs, space="serial") == pytest.approx(info.log_likelihood, rel=1e-12)
+    assert model.log_likelihood(runs) == pytest.approx(info.log_likelihood, rel=1e-12)
 
 
 def test_one_long_run_as_line_solver():
@@ -169,9 +171,9 @@ def test_one_long_run_as_line_solver():
     start and end of 4,000 gaps."""
     erchmm = pytest.importorskip("line_solver.lib.kpctoolbox.erchmm")
     truth = TransientMAP([0.5, 0.5], [1, 2], [1.0, 20.0], [[0.8, 0.2 - 1e-5], [0.3, 0.7 - 1e-5]])
-    long = truth.simulate(4, seed=3, space="serial").values[:4000]
+    long = truth.simulate(4, seed=3).values[:4000]
     (d0, d1), theirs = erchmm.erchmm_emfit(long, [1, 2], iter_max=200, iter_tol=1e-9, verbose=False)
-    model, info = fit(Runs(long, [4000]), orders=[1, 2], n_starts=8, tol=1e-10, space="serial")
+    model, info = fit(Runs(long, [4000]), orders=[1, 2], n_starts=8, tol=1e-10)
     assert_allclose(model.rates, [-d0[0, 0], -d0[1, 1]], rtol=2e-3)
     switching = d1[np.ix_([0, 2], [0, 1])] / model.rates[:, None]
     assert_allclose(model.switching / model.switching.sum(axis=1)[:, None], switching, atol=2e-3)
@@ -185,14 +187,14 @@ def test_means_of_the_fit_are_those_of_the_data():
     distance.
     """
     runs = random_runs(9, 200, zeros=True)
-    model, _ = fit(runs, orders=[1, 1, 2], max_iter=3000, tol=1e-12, n_starts=1, space="serial")
+    model, _ = fit(runs, orders=[1, 1, 2], max_iter=3000, tol=1e-12, n_starts=1)
     assert model.mean_arrivals() == pytest.approx(runs.n_gaps / runs.n_runs, rel=1e-6)
     assert model.mean_gap() == pytest.approx(runs.values.mean(), rel=1e-3)
 
 
 def test_branches_come_in_order():
-    runs = MODEL.simulate(300, seed=8, space="serial")
-    model, _ = fit(runs, orders=[2, 1, 1], max_iter=50, space="serial")
+    runs = MODEL.simulate(300, seed=8)
+    model, _ = fit(runs, orders=[2, 1, 1], max_iter=50)
     assert model.orders.tolist() == [1, 1, 2] and model.rates[0] > model.rates[1]
 
 
@@ -201,7 +203,7 @@ def test_a_branch_of_zeros_is_held_and_named():
     random = default_rng(1)
     values = np.where(np.arange(400) % 2, random.gamma(50.0, 0.02, 400), 0.0)
     shortest = values[values > 0.0].min()
-    model, info = fit(Runs(values, np.full(100, 4)), orders=[1, 1, 50], n_starts=4, space="serial")
+    model, info = fit(Runs(values, np.full(100, 4)), orders=[1, 1, 50], n_starts=4)
     assert np.isfinite(info.log_likelihood)
     assert model.orders[0] / model.rates[0] == pytest.approx(1e-3 * shortest)
     assert any("branch 0 takes zero gaps only" in note for note in info.notes)
@@ -211,7 +213,7 @@ def test_a_dead_branch_is_named():
     """All gaps are near one: a branch of order 1,000 explains them all, and the exponential one none."""
     random = default_rng(1)
     runs = Runs(random.gamma(1000.0, 1e-3, 4000), np.full(1000, 4))
-    model, info = fit(runs, orders=[1, 1000], n_starts=4, max_iter=2000, tol=0.0, space="serial")
+    model, info = fit(runs, orders=[1, 1000], n_starts=4, max_iter=2000, tol=0.0)
     assert model.rates[1] == pytest.approx(1000.0, rel=0.01)
     assert any("branch 0 is dead" in note for note in info.notes)
 
@@ -234,7 +236,7 @@ def test_renewal_in_closed_form():
     """One stage has exponential gaps, 12 of them in 5 runs."""
     runs = Runs(np.linspace(0.0, 2.2, 12), [1, 2, 2, 3, 4])
     wanted = -12 * (np.log(runs.mean) + 1.0) + 5 * np.log(5 / 12) + 7 * np.log(7 / 12)
-    assert best_renewal(runs, 1, space="serial") == pytest.approx(wanted, rel=1e-12)
+    assert best_renewal(runs, 1) == pytest.approx(wanted, rel=1e-12)
     with pytest.raises(pk.InputError, match="censored"):
         best_renewal(censored_runs(1, 20), 1)
 
@@ -242,7 +244,7 @@ def test_renewal_in_closed_form():
 def test_iterations_that_come_again_are_a_graph(space):
     """On spaces with queues the first iterations are launched one by one, since a short fit ends with them,
     the next are graphs of one, later ones a graph of all; the bits are the same."""
-    runs, labels, found = MODEL.simulate(300, seed=2, space="serial"), [], []
+    runs, labels, found = MODEL.simulate(300, seed=2), [], []
     for n, n_replays in ((2, 4), (8, 1)):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
         history = pk.zeros((1, 10), np.float64, em.space)
@@ -261,7 +263,7 @@ def test_iterations_that_come_again_are_a_graph(space):
 
 def test_sums_do_not_depend_on_the_number_of_threads():
     """They do not depend on the number of teams either, whose sums are added."""
-    runs, found = MODEL.simulate(30_000, seed=3, space="serial"), []
+    runs, found = MODEL.simulate(30_000, seed=3), []
     for space in ("serial", "threads:3", "threads:100"):
         em = EM(runs, MODEL.orders, 1, np.float64, space)
         (sums,) = em.expectation([MODEL])
@@ -271,9 +273,9 @@ def test_sums_do_not_depend_on_the_number_of_threads():
 
 def test_visits_come_from_the_last_step(space):
     """No E-step is run for the notes, also for starts that converged while others continued."""
-    runs, labels = MODEL.simulate(40 if space == "checked" else 3_000, seed=1, space="serial"), []
+    runs, labels = MODEL.simulate(40 if space == "checked" else 3_000, seed=1), []
     em = EM(runs, MODEL.orders, 2, np.float64, space)
-    near, _ = fit(runs, orders=MODEL.orders, start=MODEL, space="serial")
+    near, _ = fit(runs, orders=MODEL.orders, start=MODEL)
     far = TransientMAP(np.ones(3) / 3, MODEL.orders, MODEL.rates * [3.0, 0.5, 1.0], np.full((3, 3), 0.25))
     ends = em.run_em([near, far], 4 if space == "checked" else 12, 1e-6)
     assert [end.converged for end in ends] == [True, False]
@@ -290,7 +292,7 @@ def test_branches_are_exchanged():
     """For gaps of three Erlang branches, EM has a local maximum with the means of two interchanged, which an
     exchange leaves."""
     truth = TransientMAP([0.57, 0.35, 0.08], [1, 2, 3], [0.009, 0.098, 1.0], np.zeros((3, 3)))
-    runs = Runs.from_gaps(truth.simulate(4000, seed=0, space="serial").values)
+    runs = Runs.from_gaps(truth.simulate(4000, seed=0).values)
     best = fit(runs, orders=[1, 2, 3], start=truth, space="threads")[1].log_likelihood
     start = _in_place_of(truth, 1, 2)
     local, info = fit(runs, orders=[1, 2, 3], start=start, space="threads")

@@ -22,6 +22,8 @@ from portable.models.tmap.packed import fill_table, new_table, part_of
 from .problems import random_model
 from .reference import expm
 
+pytestmark = pytest.mark.usefixtures("serial")
+
 TRUTH = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
 
 
@@ -66,7 +68,7 @@ def test_likelihood_by_enumeration(space):
     """Compare runs of up to nine gaps, some of them censored, with products of SciPy's probabilities."""
     stats = pytest.importorskip("scipy.stats")
     model = random_model(4, [1, 2])
-    plain = TRUTH.simulate(12, seed=2, space="serial")
+    plain = TRUTH.simulate(12, seed=2)
     censored = np.arange(12) % 3 == 0
     runs = rounded(Runs(plain.values, plain.lengths, censored), 0.5)
     law = stats.gamma(model.orders, scale=1.0 / model.rates)
@@ -126,31 +128,27 @@ def test_gaps_between_two_limits(space):
 def test_parameters_behind_coarse_rounding():
     """Gaps are rounded to five means of the fast branch: estimates are within four standard errors, while
     those from densities are not; parts do not change the result."""
-    runs = rounded(TRUTH.simulate(4_000, seed=3, space="serial"), 0.5)
-    model, info = fit(runs, orders=[1, 3], space="serial")
-    errors = standard_errors(model, runs, space="serial")
+    runs = rounded(TRUTH.simulate(4_000, seed=3), 0.5)
+    model, info = fit(runs, orders=[1, 3])
+    errors = standard_errors(model, runs)
     for name in "alpha rates exits switching".split():
         assert np.abs((getattr(model, name) - getattr(TRUTH, name)) / getattr(errors, name)).max() < 4.0, name
     assert np.diff(info.history).min() > -1e-9 and info.converged
-    assert fit(Runs(runs.values, runs.lengths), orders=[1, 3], space="serial")[0].rates[0] > 100.0
-    parted = fit(runs, orders=[1, 3], start=model, max_iter=2, memory_mb=0.05, space="serial")[1]
+    assert fit(Runs(runs.values, runs.lengths), orders=[1, 3])[0].rates[0] > 100.0
+    parted = fit(runs, orders=[1, 3], start=model, max_iter=2, memory_mb=0.05)[1]
     assert parted.history[0] == pytest.approx(info.log_likelihood, rel=1e-12)
 
 
 def test_no_arbitrary_constant():
     """Seconds converted to minutes have the same probability; goodness of fit is valid, too, which otherwise
     fails with coarse rounding."""
-    runs = rounded(TRUTH.simulate(2_000, seed=5, space="serial"), 0.5)
+    runs = rounded(TRUTH.simulate(2_000, seed=5), 0.5)
     minutes = Runs(runs.values / 60.0, runs.lengths, resolution=0.5 / 60.0)
     slower = TransientMAP(TRUTH.alpha, TRUTH.orders, 60.0 * TRUTH.rates, TRUTH.switching)
-    assert slower.log_likelihood(minutes, space="serial") == pytest.approx(
-        TRUTH.log_likelihood(runs, space="serial"), rel=1e-12
-    )
-    assert goodness_of_fit(TRUTH, runs, space="serial").p_distance > 1e-3
-    assert goodness_of_fit(TRUTH, Runs(runs.values, runs.lengths), space="serial").p_distance < 1e-9
-    assert best_renewal(runs, 2, n_starts=2, max_iter=50, space="serial") < TRUTH.log_likelihood(
-        runs, space="serial"
-    )
+    assert slower.log_likelihood(minutes) == pytest.approx(TRUTH.log_likelihood(runs), rel=1e-12)
+    assert goodness_of_fit(TRUTH, runs).p_distance > 1e-3
+    assert goodness_of_fit(TRUTH, Runs(runs.values, runs.lengths)).p_distance < 1e-9
+    assert best_renewal(runs, 2, n_starts=2, max_iter=50) < TRUTH.log_likelihood(runs)
 
 
 def test_what_is_not_rounded_so():
@@ -167,10 +165,10 @@ def test_plain_gaps_are_phase_type():
     random = np.random.default_rng(1)
     gaps = np.where(random.random(3000) < 0.3, random.exponential(5.0, 3000), random.gamma(3.0, 0.1, 3000))
     runs = Runs.from_gaps(gaps)
-    model, _ = fit(runs, orders=[1, 3], space="serial")
+    model, _ = fit(runs, orders=[1, 3])
     assert not model.switching.any() and model.alpha[0] == pytest.approx(0.3, abs=0.04)
     assert model.rates[0] == pytest.approx(0.2, rel=0.15) and model.rates[1] == pytest.approx(10.0, rel=0.1)
-    how = {"max_branches": 2, "n_starts": 2, "max_iter": 100, "space": "serial"}
+    how = {"max_branches": 2, "n_starts": 2, "max_iter": 100}
     for criterion in ("bic", "aic", "cross_validated"):
         found = select_orders(runs, 4, criterion=criterion, **how)
         assert found[0].orders == (1, 3) and found[0].n_parameters == 3, criterion
