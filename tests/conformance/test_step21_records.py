@@ -15,6 +15,13 @@ from ..fuzz.program import load
 from ..launching import move
 
 
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 class Line(NamedTuple):
     slope: float
     start: float
@@ -83,7 +90,7 @@ def test_records_are_made_and_changed_in_kernels(space):
     for i in range(5):
         moved(i, Line(2.0, 3.0), x, wanted)
     given = move(x, space), move(np.zeros(5), space)
-    pk.parallel_for(pk.RangePolicy(0, 5, space=space), moved, Line(2.0, 3.0), *given)
+    pk.parallel_for(5, moved, Line(2.0, 3.0), *given)
     out = given[1].to_numpy() if isinstance(given[1], pk.View) else given[1]
     assert_array_equal(out, wanted)
 
@@ -107,17 +114,17 @@ def test_fields_that_there_are_not_are_refused(text, message):
 def test_fields_have_their_names(space):
     x, y, points = points_on(space)
     values = move(np.zeros(21), space)
-    pk.parallel_for(pk.RangePolicy(0, 21, space=space), residuals, points, Grid(values, 19))
+    pk.parallel_for(21, residuals, points, Grid(values, 19))
     want = np.where(np.arange(21) < 19, y - (2.0 * x + 0.5), 0.5)
     assert_allclose(pk.asview(values).to_numpy(), want, rtol=1e-15, atol=1e-15)
-    total = pk.parallel_reduce(pk.RangePolicy(0, 21, space=space), squares, points)
+    total = pk.parallel_reduce(21, squares, points)
     assert_allclose(total, ((y - 2.0 * x - 0.5) ** 2).sum(), rtol=1e-13)
 
 
 def test_a_field_that_is_not_there_is_named(space):
     _, _, points = points_on(space)
     with pytest.raises(pk.LanguageError, match=r"misspelt.*a record of x, y, line has no attribute 'z'"):
-        pk.parallel_for(pk.RangePolicy(0, 21, space=space), misspelt, points)
+        pk.parallel_for(21, misspelt, points)
 
 
 def test_a_field_of_the_wrong_kind_is_named():

@@ -12,6 +12,14 @@ from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
 from ..launching import move
 
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 SIZES = [0, 1, 8, 17, 257, 2049, 20_000]
 
 
@@ -238,12 +246,9 @@ def reductions_in_order(space, n):
     a, b = whole(n, seed=5)
     views = move(a, space), move(b, space)
     wanted = composed(a, b)[-1]
-    assert pk.parallel_reduce(pk.RangePolicy(0, n, space=space), affine, *views, reducer=ORDERED) == wanted
+    assert pk.parallel_reduce(n, affine, *views, reducer=ORDERED) == wanted
     out = move(np.zeros(1), space) if space == "cuda" else pk.View(1, np.float64, space=space)
-    assert (
-        pk.parallel_reduce(pk.RangePolicy(0, n, space=space), affine, *views, reducer=ORDERED_VALUE, out=out)
-        is None
-    )
+    assert pk.parallel_reduce(n, affine, *views, reducer=ORDERED_VALUE, out=out) is None
     assert given(out)[0] == sum(wanted)
 
 
@@ -257,7 +262,7 @@ def test_what_does_not_commute_is_alone_and_over_a_range(space):
     with pytest.raises(InputError, match="does not commute"):
         pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2), space=space), one_map, a, reducer=ORDERED)
     with pytest.raises(InputError, match="does not commute"):
-        pk.parallel_reduce(pk.RangePolicy(0, 4, space=space), affine, a, a, reducer=(ORDERED, pk.Sum))
+        pk.parallel_reduce(4, affine, a, a, reducer=(ORDERED, pk.Sum))
 
 
 @pk.kernel
@@ -327,4 +332,4 @@ FAR = pk.Reducer("Far", smaller, 1e300, far)
 
 def test_numbers_beyond_float32_are_infinite_there_without_a_warning(space):
     x = move(np.full(3, 1e10, np.float32), space)
-    assert pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), one_value, x, reducer=FAR) == np.inf
+    assert pk.parallel_reduce(3, one_value, x, reducer=FAR) == np.inf

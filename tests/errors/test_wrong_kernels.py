@@ -15,6 +15,14 @@ from ..fuzz.program import load
 from ..launching import move
 from . import wrong_kernels as wrong
 
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 X = np.ones(5)
 READ_ONLY = np.ones(5)
 READ_ONLY.flags.writeable = False
@@ -103,7 +111,7 @@ def test_wrong_text(space, kernel, exception, words):
     if space == "cuda" and any(arg is READ_ONLY for arg in args):
         pytest.skip("a copy on the device can be written")
     with pytest.raises(KernelError) as error:
-        pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, *(move(arg, space) for arg in args))
+        pk.parallel_for(5, kernel, *(move(arg, space) for arg in args))
     check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.forever))
 
 
@@ -117,13 +125,13 @@ def test_wrong_team_text(space, kernel, exception, words):
 @pytest.mark.parametrize("n", [0, 5])
 def test_a_wrong_kernel_is_refused_for_any_size(space, n):
     with pytest.raises(KernelError):
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), wrong.stores_a_string, move(X, space))
+        pk.parallel_for(n, wrong.stores_a_string, move(X, space))
 
 
 def test_nothing_is_written_before_a_kernel_is_refused(space):
     x = move(X, space)
     with pytest.raises(PortableError):
-        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.calls_the_system, x)
+        pk.parallel_for(5, wrong.calls_the_system, x)
     assert_array_equal(x if isinstance(x, np.ndarray) else x.to_numpy(), X)
 
 
@@ -138,13 +146,13 @@ def test_nothing_is_written_before_a_kernel_is_refused(space):
 )
 def test_a_reduction_wants_a_number_on_every_path(space, kernel, message):
     with pytest.raises(LanguageError, match=rf"{kernel.name}' \(.*wrong_kernels.py:\d+\).*{message}"):
-        pk.parallel_reduce(pk.RangePolicy(0, 5, space=space), kernel, move(X, space))
+        pk.parallel_reduce(5, kernel, move(X, space))
 
 
 def test_and_or_give_what_python_gives_or_are_refused(space):
     k = move(np.array([0, 3, 0, 7, 1]), space)
     try:
-        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.takes_a_number_from_and, k)
+        pk.parallel_for(5, wrong.takes_a_number_from_and, k)
     except KernelError as error:
         assert "takes_a_number_from_and" in str(error)
     else:
@@ -153,12 +161,12 @@ def test_and_or_give_what_python_gives_or_are_refused(space):
 
 def test_a_function_that_gives_nothing_has_no_place_for_a_sum(space):
     with pytest.raises(LanguageError, match=r"'adds_in_vain' \(.*wrong_kernels.py:\d+\): `s \+= v`"):
-        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.adds_by_a_function, move(X, space), 0.0)
+        pk.parallel_for(5, wrong.adds_by_a_function, move(X, space), 0.0)
 
 
 def test_a_kernel_that_writes_and_returns_is_warned_of(space):
     """The kernel may also be used in parallel_reduce; pk.check ignores the returned value."""
-    policy, x = pk.RangePolicy(0, 5, space=space), move(X, space)
+    policy, x = 5, move(X, space)
     kernel = pk.kernel(wrong.writes_and_returns.fn)
     with pytest.warns(
         RuntimeWarning, match=r"'writes_and_returns' \(.*wrong_kernels.py:\d+\): parallel_for drops"
@@ -175,9 +183,9 @@ def test_a_kernel_that_writes_and_returns_is_warned_of(space):
 def test_a_complex_number_is_one_contribution(space, reducer):
     z, reducer = move(np.arange(4) + 1j, space), wrong.Pair if reducer == "Pair" else reducer
     with pytest.raises(LanguageError, match=r"'a_complex_number' .* got 1 value\(s\), among them a complex"):
-        pk.parallel_reduce(pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z, reducer=reducer)
+        pk.parallel_reduce(4, wrong.a_complex_number, z, reducer=reducer)
     lifted = pk.Reducer("Lifted", wrong.pairs_added, (0.0, 0.0), wrong.parts_of)
-    args = pk.RangePolicy(0, 4, space=space), wrong.a_complex_number, z
+    args = 4, wrong.a_complex_number, z
     assert pk.parallel_reduce(*args, reducer=lifted) == (6.0, 4.0)
     assert pk.parallel_reduce(*args) == 6 + 4j
 
@@ -185,7 +193,7 @@ def test_a_complex_number_is_one_contribution(space, reducer):
 def test_variables_have_the_users_names(space):
     """Variables of one name differ only inside the compiler."""
     with pytest.raises(LoweringError, match=r"`pk.int32\(2\) \+ t`: int32 meets uint32"):
-        pk.parallel_for(pk.RangePolicy(0, 5, space=space), wrong.reuses_a_name, move(X, space))
+        pk.parallel_for(5, wrong.reuses_a_name, move(X, space))
 
 
 REMEDIES = r"""
@@ -313,7 +321,7 @@ def test_a_refusal_says_what_to_write(line, remedy):
             f"<remedy {line}>",
         )["k"]
         with pytest.raises(KernelError, match=remedy):
-            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, X)
+            pk.parallel_for(5, kernel, X)
 
 
 def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
@@ -337,7 +345,7 @@ def test_a_mistake_takes_few_lines_to_show(space):
         if kernel is wrong.reads_behind_the_end and space != "checked":
             continue
         with pytest.raises(PortableError) as error:
-            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, *(move(a, space) for a in arrays))
+            pk.parallel_for(5, kernel, *(move(a, space) for a in arrays))
         lines = "".join(traceback.format_exception(error.value)).splitlines()
         assert len(lines) <= 12 and "wrong_kernels.py:" in lines[-1]
 
@@ -345,7 +353,5 @@ def test_a_mistake_takes_few_lines_to_show(space):
 def test_an_array_without_dimensions_is_a_number(space):
     text = "import portable as pk\n\n\n@pk.kernel\ndef k(i, a, x):\n    x[i] = a * -a + abs(a)\n"
     x = move(X, space)
-    pk.parallel_for(
-        pk.RangePolicy(0, 5, space=space), load(text, "<0-d>")["k"], move(np.array(3.0), space), x
-    )
+    pk.parallel_for(5, load(text, "<0-d>")["k"], move(np.array(3.0), space), x)
     assert (x if isinstance(x, np.ndarray) else x.to_numpy()).tolist() == [-6.0] * 5

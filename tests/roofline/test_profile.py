@@ -15,6 +15,14 @@ from portable.roofline.attainable import Analysis, analyse, bound
 from portable.roofline.cases import layer
 from portable.roofline.microkernels import element
 
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 N = 1000
 
 
@@ -30,8 +38,8 @@ def views(space):
 
 def launch(space, x, y, times=3):
     for _ in range(times):
-        pk.parallel_for(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, x, y)
-    return pk.parallel_reduce(pk.RangePolicy(0, N, space=space), layer.product, x, y, label="scalar product")
+        pk.parallel_for(N, layer.axpy, 2.0, x, y)
+    return pk.parallel_reduce(N, layer.product, x, y, label="scalar product")
 
 
 def test_launches_are_gathered_with_their_regions(space, views):
@@ -39,7 +47,7 @@ def test_launches_are_gathered_with_their_regions(space, views):
         launch(space, *views, times=1)
         with p.region("outer"), p.region("inner"):
             launch(space, *views)
-    pk.parallel_for(pk.RangePolicy(0, N, space=space), never, views[0])
+    pk.parallel_for(N, never, views[0])
     assert [e.label for e in p.events] == ["axpy", "scalar product", "axpy", "axpy", "axpy", "scalar product"]
     assert [e.region for e in p.events] == [""] * 2 + ["outer / inner"] * 4
     assert all(e.seconds >= 0 and e.space == space for e in p.events)
@@ -69,7 +77,7 @@ def test_launches_are_counted(space, views):
     out = pk.empty((N,), np.float64, space)
     with roofline.profile() as p:
         launch(space, *views, times=1)
-        pk.parallel_scan(pk.RangePolicy(0, N, space=space), element, views[0], out=out)
+        pk.parallel_scan(N, element, views[0], out=out)
     counts = [c for _, (c,) in p.counts(executed=False)]
     assert [c.flops for c in counts] == [2 * N, 2 * N, N]
     assert [c.compulsory for c in counts] == [24 * N, 16 * N, 16 * N]
@@ -79,7 +87,7 @@ def test_launches_are_counted(space, views):
 def test_a_graph_is_one_event(space, views):
     with pk.capture(space) as graph:
         for _ in range(3):
-            pk.parallel_for(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, *views)
+            pk.parallel_for(N, layer.axpy, 2.0, *views)
     with roofline.profile() as p:
         graph.replay()
     (event,) = p.events
@@ -89,7 +97,7 @@ def test_a_graph_is_one_event(space, views):
 
 
 def test_plans_are_heard_of(space, views):
-    plan = pk.plan(pk.RangePolicy(0, N, space=space), layer.axpy, 2.0, *views)
+    plan = pk.plan(N, layer.axpy, 2.0, *views)
     with roofline.profile() as p:
         plan()
         plan()
@@ -99,7 +107,7 @@ def test_plans_are_heard_of(space, views):
 def test_short_launches_are_named(views, space, monkeypatch):
     monkeypatch.setattr(profiling, "SHORT", 10.0)
     with roofline.profile() as p:
-        pk.parallel_for(pk.RangePolicy(0, 1, space=space), never, views[0])
+        pk.parallel_for(1, never, views[0])
     assert p.short() == ["never"] and "too short" in p.table().caption
     monkeypatch.setattr(profiling, "SHORT", 0.0)
     assert p.short() == [] and "too short" not in p.table().caption
@@ -244,7 +252,7 @@ def test_launches_that_differ_are_counted_on_their_own_data(space):
     with roofline.profile(lambda launch: p.meet(launch, executed=False)) as p:
         for working in (4, 0, 2):
             pk.deep_copy(n, np.array([working]))
-            pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
+            pk.parallel_for(4, filled, n, x)
     counts = [c for _, (c,) in p.counts(executed=False)]
     assert [c.flops for c in counts] == [
         2
@@ -263,8 +271,8 @@ def test_of_many_launches_some_are_counted(space, views, monkeypatch):
     n, x = pk.copy_of(np.array([4]), space), views[0]
     with roofline.profile(lambda launch: p.meet(launch)) as p:
         for _ in range(100):
-            pk.parallel_for(pk.RangePolicy(0, 4, space=space), filled, n, x)
-            pk.parallel_for(pk.RangePolicy(0, 4, space=space), never, x)  # no condition: counted once
+            pk.parallel_for(4, filled, n, x)
+            pk.parallel_for(4, never, x)  # no condition: counted once
     assert 10 < len(counted) - 1 < 20 and p.counts()[0][1][0].flops == found.flops
 
 
