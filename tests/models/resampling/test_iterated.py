@@ -5,11 +5,21 @@ import functools
 import math
 
 import numpy as np
+import portable as pk
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from portable.models.resampling import Maximum, Profile, exact, maximise, priors, profile, ready
+from portable.models.resampling import (
+    Maximum,
+    Profile,
+    StateSpaceModel,
+    exact,
+    maximise,
+    priors,
+    profile,
+    ready,
+)
 from portable.models.resampling.iterated import Searches
-from scipy import optimize
+from scipy import optimize, stats
 
 from portable.errors import DTypeError, FiniteError, InputError
 
@@ -20,7 +30,7 @@ LG, SV = ready.linear_gaussian, ready.stochastic_volatility
 AHEAD = {"phi": priors.uniform(-1.0, 1.0), "sigma": priors.half_normal(1.0), "tau": priors.half_normal(1.0)}
 Y = LG.simulate(LG.params(phi=0.8, sigma=0.5, tau=0.7), 100, seed=3, space="serial")[1][:, 0]
 Y[20:24] = np.nan
-TWO = {"phi": AHEAD["phi"], "sigma": AHEAD["sigma"]}
+REGIMES = {"stay": priors.uniform(0.0, 1.0), "level": priors.normal(0.0, 3.0)}
 LEVERAGE = {"mu": priors.normal(0.0, 1.0), "sigma": AHEAD["sigma"]}
 pytestmark = [
     pytest.mark.usefixtures("serial"),
@@ -31,7 +41,37 @@ SHORT = {"priors": AHEAD, "n_chains": 4, "n_iterations": 4, "n_repeats": 2, "see
 short = functools.partial(maximise, LG, Y[:20], 30, **SHORT)
 
 
-def kalman(phi, sigma, tau=0.7):
+LEVELS = np.repeat([0.0, 2.0] * 5, 10) + np.random.default_rng(5).normal(size=100)
+
+
+@pk.function
+def at_zero(seed, stream, draw, params):
+    return (0.0,)
+
+
+@pk.function
+def stay_or_go(t, state, seed, stream, draw, params):
+    return (pk.where(pk.random.uniform(seed, stream, draw) < params[0], state[0], 1.0 - state[0]),)
+
+
+@pk.function
+def log_level(t, state, y, params):
+    return ready.log_normal_density(y[0], params[1] * state[0], 1.0)
+
+
+HIDDEN = StateSpaceModel(("stay", "level"), ("state",), at_zero, stay_or_go, log_level)
+
+
+def forward(stay, level):
+    """Return the log-likelihood of LEVELS, by sums over both states."""
+    p = np.array([1.0, 0.0])
+    for y in LEVELS:
+        p = p * stats.norm.pdf(y, [0.0, level])
+        p = stay * p + (1.0 - stay) * p[::-1]
+    return math.log(p.sum())
+
+
+def kalman(phi, sigma, tau):
     return exact.kalman(Y, (phi, sigma, tau)).log_likelihood
 
 
@@ -43,19 +83,18 @@ def volatility(mu, sigma):
     "model, y, likelihood, known, fixed, name, grid",
     [
         (LG, Y, kalman, AHEAD, {}, "sigma", np.linspace(0.3, 0.8, 7)),
-        (LG, Y, kalman, TWO, {"tau": 0.7}, "phi", np.linspace(0.55, 0.95, 7)),
+        (HIDDEN, LEVELS, forward, REGIMES, {}, "level", np.linspace(1.4, 2.6, 7)),
         (SV, RETURNS, volatility, LEVERAGE, {"phi": 0.9, "rho": -0.5}, "mu", np.linspace(-1.3, 0.5, 7)),
     ],
-    ids=["three parameters", "two parameters", "volatility"],
 )
 def test_the_maximum_and_its_error(model, y, likelihood, known, fixed, name, grid):
     """The exact likelihood of the best search is within 1.5 of the largest one; the profile's maximum is
     within two standard errors of the truth, and these errors are within a third of the exact profile's."""
-    start = {"phi": 0.8, "sigma": 0.5, "tau": 0.7, "mu": -0.5}
+    start = {"phi": 0.8, "sigma": 0.5, "tau": 0.7, "mu": -0.5, "stay": 0.85, "level": 2.0}
     how = {"method": "Nelder-Mead", "options": {"fatol": 0.01, "xatol": 0.01}}
     truth = optimize.minimize(lambda p: -likelihood(*p), [start[n] for n in known], **how)
     options = {"fixed": fixed, "seed": 1, "space": "threads"}
-    options["look_ahead"] = expected if name == "phi" else None
+    options["look_ahead"] = expected if model is LG else None
     found = maximise(model, y, 150, priors=known, n_chains=8, n_iterations=60, **options)
     assert likelihood(*(found.params[n] for n in known)) > -truth.fun - 1.5
     assert abs(found.log_likelihood + truth.fun) < 1.5
