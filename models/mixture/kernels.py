@@ -33,7 +33,7 @@ PAD = 32  # points of a tile: the width of a warp, or of a few packs of lanes
 UNROLLED = 24  # coordinates of a point that are kept in registers, at most
 STACKS = 4  # stacks of `rows` tiles that a team of `log_joint` processes, at most
 BATCH = 8  # values that are loaded before the first is used
-STAGED = 16  # loads of records that a member of `log_joint` keeps in flight
+STAGED = 16  # components of a product of `log_joint`, whose records a member loads together
 NEGLIGIBLE = -70.0  # log r: a component's count loses less than n e^-70 if smaller shares count as 0
 LOG_ZERO = -1e30  # replaces log 0: finite, so that differences are not NaN, and far below any log-density
 
@@ -77,9 +77,10 @@ def lay_out(i, points, centre, x):
 
 
 @pk.function
-def squares(p, rows, own, staged, o, y, square):
+def squares(p, rows, own, staged, o, square):
     """Compute |L^-1 (x - mu)|^2 for each of a member's points, and return the index of the record's last
     number. p (p + 3) operations a point."""
+    y = pk.local(rows, own.dtype)
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(pk.static(min(p, UNROLLED))):
@@ -106,14 +107,14 @@ def squares(p, rows, own, staged, o, y, square):
 
 
 @pk.function
-def diagonal_squares(p, rows, own, staged, o, y, square):
+def diagonal_squares(p, rows, own, staged, o, square):
     """Compute the same as `squares` for a diagonal L. 4 p operations a point."""
     for r in range(pk.static(rows)):
         square[r] = 0.0
     for a in range(p):
         for r in range(pk.static(rows)):
-            y[r] = staged[o + 2 * a] + staged[o + 2 * a + 1] * own[a, r]
-            square[r] += y[r] * y[r]
+            y = staged[o + 2 * a] + staged[o + 2 * a + 1] * own[a, r]
+            square[r] += y * y
     return o + 2 * p
 
 
@@ -122,8 +123,7 @@ def stage_records(team, first, count, length, records, some, staged):
     """Copy the records of `count` components, beginning with number `first`, to the rows of `staged` in
     scratch.
 
-    `some` holds the loads from memory that are in flight together; the number of rows of `staged` is a
-    multiple of its length.
+    `some` holds the loads from memory that are in flight together, as many as a table of `staged` has rows.
     """
     for begin in range(0, length, team.size):
         o = begin + team.rank
@@ -132,7 +132,7 @@ def stage_records(team, first, count, length, records, some, staged):
                 some[b] = records[min((first + j + b) * length + o, records.shape[0] - 1)]
             if o < length:
                 for b in range(pk.static(some.shape[0])):
-                    staged[j + b, o] = some[b]
+                    staged[j // STAGED, b, o] = some[b]
 
 
 @pk.function
@@ -156,7 +156,7 @@ def add_term(term, top, total):
     return pk.where(larger, term, top), pk.where(larger, total * smaller + 1.0, total + smaller)
 
 
-@pk.kernel
+@pk.kernel(teams=3)
 def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     """l_ij of (1) for STACKS stacks of `rows` tiles and `slice` components, and their log-sum-exp, relative
     to a running maximum.
@@ -175,11 +175,10 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     n_own = min(STACKS * rows, n_tiles - begin) // deep
     wide = team.size + 4  # so that rows start in different banks of scratch
     some = pk.local(STAGED, x.dtype)
-    staged = team.scratch((slice, length), x.dtype)
+    staged = team.scratch((slice // STAGED, STAGED, length), x.dtype)
     points = team.scratch((p, wide) if dense else (1, 1), x.dtype)
-    terms = team.scratch((slice, wide) if dense else (1, 1), x.dtype)
+    terms = team.scratch((STAGED, wide) if dense else (1, 1), x.dtype)
     own = pk.local((p, deep), x.dtype)
-    y = pk.local(rows, x.dtype)
     square = pk.local(rows, x.dtype)
     top = pk.local(deep, x.dtype)
     total = pk.local(deep, x.dtype)
@@ -195,34 +194,38 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
         if dense:
             for c in range(pk.static(p)):
                 points[c, team.rank] = own[c, 0]
-            team.barrier()
-            stage_terms(team, p, staged, points, terms)
-            team.barrier()
-            load_points(team, p, 1, q + 1, begin, n_own, x, own)
-        if number < n_own:
-            for first in range(0, count, BATCH if dense else 1):
-                if dense:
+            for first in range(0, count, STAGED):
+                team.barrier()
+                stage_terms(team, p, staged[first // STAGED], points, terms)
+                team.barrier()
+                for at in range(0, STAGED if number < n_own else 0, BATCH):
                     for b in range(pk.static(BATCH)):
-                        some[b] = terms[first + b, team.rank]
+                        some[b] = terms[at + b, team.rank]
                     # exponentials of a batch overlap; terms beyond the last one add nothing
                     for b in range(pk.static(BATCH)):
-                        if first + b < count:
-                            joint[tile, s * slice + first + b, column] = some[b]
-                        term = some[b] if first + b < count else -math.inf
-                        top[0], total[0] = add_term(term, top[0], total[0])
+                        j = first + at + b
+                        if j < count:
+                            joint[tile, s * slice + j, column] = some[b]
+                        top[0], total[0] = add_term(some[b] if j < count else -math.inf, top[0], total[0])
+        if number < n_own:
+            for j in range(0 if dense else count):
+                record = staged[j // STAGED, j % STAGED]
+                if diagonal:
+                    o = diagonal_squares(p, rows, own, record, 0, square)
                 else:
-                    if diagonal:
-                        o = diagonal_squares(p, rows, own, staged[first], 0, y, square)
-                    else:
-                        o = squares(p, rows, own, staged[first], 0, y, square)
-                    for r in range(pk.static(rows)):
-                        term = staged[first, o] - 0.5 * square[r]
-                        joint[tile + r, s * slice + first, column] = term
-                        top[r], total[r] = add_term(term, top[r], total[r])
+                    o = squares(p, rows, own, record, 0, square)
+                for r in range(pk.static(rows)):
+                    term = record[o] - 0.5 * square[r]
+                    joint[tile + r, s * slice + j, column] = term
+                    top[r], total[r] = add_term(term, top[r], total[r])
             for r in range(pk.static(deep)):
                 lse[s, (tile + r) * PAD + column] = top[r] + pk.log(total[r])
-        if not dense and q + 1 < passes(team, n_own, PAD):
-            load_points(team, p, rows, q + 1, begin, n_own, x, own)
+        if q + 1 < passes(team, n_own, PAD):
+            load_points(team, p, deep, q + 1, begin, n_own, x, own)
+
+
+# for float32, whose points fill more registers than a third of a multiprocessor's
+log_joint_alone = pk.kernel(log_joint.fn)
 
 
 @pk.function

@@ -139,7 +139,8 @@ class Sweeps:
         n_teams = -(-block.joint.shape[0] // (kernels.STACKS * n_rows)) * n_parts
         fixed = self.p, int(self.diagonal), n_rows, *self._record
         policy, own = pk.TeamPolicy(n_teams, 128, space=self.space), (block.joint, block.lse)
-        launch(policy, kernels.log_joint, *map(pk.static, fixed), block.x, self._records, *own)
+        kernel = kernels.log_joint if self.dtype == np.float64 else kernels.log_joint_alone
+        launch(policy, kernel, *map(pk.static, fixed), block.x, self._records, *own)
 
     def log_likelihood(self, blocks, records):
         """Return sum_i lse_i of each block, to be added up."""
