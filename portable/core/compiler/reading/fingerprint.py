@@ -89,11 +89,12 @@ class _Writer:
 
     def __init__(self):
         self.parts, self.numbers, self.kept, self.names, self.looked_at = [], {}, [], frozenset(), set()
+        self.put = self.parts.append
 
     def add(self, value):
         kind = value.__class__
         if kind in _PLAIN:
-            self.parts.append(f"{kind.__name__} {value!r}")
+            self.put(f"{kind.__name__} {value!r}")
         elif isinstance(value, type) or kind in (types.ModuleType, *_WRITTEN, *_BUILTIN):
             self.named(value, kind)
         elif not self.write_reference(value):
@@ -102,14 +103,14 @@ class _Writer:
     def write_reference(self, value):
         """Write the number of an object; return True if it was written before."""
         number = self.numbers.setdefault(id(value), len(self.kept))
-        self.parts.append(f"%{number}")
+        self.put(f"%{number}")
         if number == len(self.kept):
             self.kept.append(value)  # keeps it alive, so that no other object gets its address
             return False
         return True
 
     def write_once(self, value, kind):
-        self.parts.append(kind.__name__)
+        self.put(kind.__name__)
         if isinstance(value, (Kernel, Function)) and kind.portable_text is Kernel.portable_text:
             self.text(value)
         elif kind is Reducer:
@@ -117,7 +118,7 @@ class _Writer:
         elif kind is words.static:
             self.add(value.value)
         elif kind in (str, bytes):
-            self.parts.append(repr(value))
+            self.put(repr(value))
         elif kind is tuple or isinstance(value, tuple) and all(v.__class__ in _PLAIN for v in value):
             self.parts += [repr(getattr(kind, "_fields", ())), str(len(value))]
             for v in tuple.__iter__(value):
@@ -126,7 +127,7 @@ class _Writer:
             small = value.nbytes <= frontend.MOST_TABLE
             self.parts += [repr((value.dtype, value.shape)), value.tobytes().hex() if small else "large"]
         elif isinstance(value, np.dtype) and value.isbuiltin == 1:
-            self.parts.append(value.str)
+            self.put(value.str)
         else:
             raise _Unknown
 
@@ -139,14 +140,12 @@ class _Writer:
         self.names = frozenset(read | {"dtype"})  # np.dtype reads this attribute of a class
         if not self.write_reference(lines):
             self.parts += [str(len(lines)), *lines]
-        self.parts.append(
-            repr((fn.__code__.co_firstlineno, fn.__code__.co_name, fn.__name__, written.options))
-        )
+        self.put(repr((fn.__code__.co_firstlineno, fn.__code__.co_name, fn.__name__, written.options)))
         self.add(fn.__defaults__)
         scope = frontend.scope_of(fn)
-        self.parts.append(str(len(scope)))
+        self.put(str(len(scope)))
         for name, value in scope.items():
-            self.parts.append(name)
+            self.put(name)
             self.add(value)
         self.names = outer
 
@@ -160,7 +159,7 @@ class _Writer:
         """Write a word, or an object by its importable name, with the attributes that the source may read."""
         if kind is not types.ModuleType and value in words.MEANT:
             row = words.MEANT[value]
-            self.parts.append(f"word {row.name} {row.reads}")
+            self.put(f"word {row.name} {row.reads}")
             return
         if kind is types.ModuleType:
             module, path, found = value.__name__, "", sys.modules.get(value.__name__)
@@ -170,7 +169,7 @@ class _Writer:
             found = find_by_path(sys.modules.get(module), path)
         if found is not value:
             raise _Unknown
-        self.parts.append(f"{module}:{path}")
+        self.put(f"{module}:{path}")
         if kind not in _BUILTIN and not (isinstance(value, type) and value.__flags__ & _IMMUTABLE):
             self.attributes(value, kind)
 
@@ -187,10 +186,10 @@ class _Writer:
         if kind is type:
             fields = tuple(fields_of(value) or ("", (), ()))
             there = self.names.difference(fields[1])
-            self.parts.append(repr(value.__mro__))
+            self.put(repr(value.__mro__))
             self.add(fields)
         for name in sorted(there):
             if hasattr(value, name):
-                self.parts.append(f".{name}")
+                self.put(f".{name}")
                 self.add(getattr(value, name))
-        self.parts.append(".")
+        self.put(".")

@@ -62,26 +62,27 @@ def written(tree, float_dtype):
 class _Writer:
     def __init__(self, float_dtype):
         self.float_dtype, self.numbers, self.parts = float_dtype, {}, []
+        self.put = self.parts.append
 
     def add(self, value):
         if value.__class__ in _PLAIN:
-            self.parts.append(f"{value!r} ")
+            self.put(f"{value!r} ")
         elif value.__class__ in _NODES:
             self.node(value)
         elif isinstance(value, (list, tuple)):
-            self.parts.append("(")
+            self.put("(")
             for v in value:
                 self.add(v)
-            self.parts.append(")")
+            self.put(")")
         elif not isinstance(value, Reducer):
-            self.parts.append(f"{value!r} ")
+            self.put(f"{value!r} ")
 
     def node(self, node):
         if node in self.numbers:
-            self.parts.append(f"%{self.numbers[node]} ")
+            self.put(f"%{self.numbers[node]} ")
             return
         self.numbers[node] = len(self.numbers)
-        self.parts.append(f"{node.__class__.__name__}{{")
+        self.put(f"{node.__class__.__name__}{{")
         for name in _NODES[node.__class__]:
             self.add(getattr(node, name))
         if node.__class__ is Operation and isinstance(node.attr, Reducer):
@@ -91,4 +92,4 @@ class _Writer:
                 node.attr.combine.portable_text, (state, state), 1, 1, self.float_dtype, node.attr.name
             )
             self.add((node.attr.identity(node.args[0].dtype), tree.inputs, tree.root, tree.result))
-        self.parts.append("}")
+        self.put("}")
