@@ -28,7 +28,7 @@ def _binary(here, o, a, b):
     op, ops, check = o.attr, here.ops, None
     if op in ("//", "%", "<<", ">>"):
         dtype = arithmetic(a.dtype, b.dtype, op)
-        if is_float(dtype) and ops.folded(op, a, b) is None:
+        if is_float(dtype):
             # Python's // and % of floats are one of the layer's own functions.
             values = [ops.cast(v, ops.strong(dtype)) for v in (a, b)]
             return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")

@@ -18,7 +18,6 @@ from ...language.types import (
     CONSECUTIVE,
     HOLDS,
     LINEAR,
-    SIGNED,
     UNIFORM,
     UNSIGNED,
     VARYING,
@@ -28,10 +27,8 @@ from ...language.types import (
     check_fits,
     consecutive,
     converted,
-    folded,
     in_rows,
     is_float,
-    is_weak,
     kind_of,
     converted_constant,
     promote,
@@ -300,22 +297,10 @@ class Ops:
         factors = () if self.flags else tuple(map(self.constant_value, node.args))
         return Value(node.dtype, UNIFORM, None, node.const, factors=factors)
 
-    def folded(self, op, a, b):
-        """Return `a op b` for two weak constants; None for other values, and for a sum that is rounded once
-        with a product."""
-        if a.const is None or b.const is None or op in "+-" and (a.factors or b.factors):
-            return None
-        weak = is_weak(a.dtype) and is_weak(b.dtype)
-        number = folded(op, a.const, b.const, self.float_dtype) if weak else None
-        return None if number is None else self.const(number)
-
     # ---- arithmetic
     def binary(self, op, a, b, check=None):
         """Return `a op b`, except // and % of floats. `check` is called with both numbers, their dtype and
         the Python number of the second one, if known, before the instructions on two integers."""
-        folded = self.folded(op, a, b)
-        if folded is not None:
-            return folded
         dtype = arithmetic(a.dtype, b.dtype, op)
         linear = self._linear(op, a, b, dtype)
         if linear is not None:
@@ -395,10 +380,8 @@ class Ops:
         return op, a, Value(dtype, UNIFORM, None, sign * (1e-45 if dtype == "float32" else 5e-324))
 
     def negate(self, v):
-        if v.const is not None and v.dtype not in SIGNED + UNSIGNED:  # those dtypes wrap
-            return Value("int" if v.dtype == "bool" else v.dtype, UNIFORM, None, -v.const)
         if is_float(v.dtype):
-            return Value(v.dtype, v.kind, self.b.fneg(v.ir))
+            return Value(v.dtype, v.kind, self.b.fneg(self.get(v)))
         return self.binary("-", self.const(0), v)
 
     def invert(self, v):
@@ -409,9 +392,7 @@ class Ops:
 
     def logical_not(self, v):
         v = self.cast(v, "bool")
-        if v.const is not None:
-            return Value("bool", UNIFORM, None, not v.const)
-        return Value("bool", v.kind, self.b.not_(v.ir))
+        return Value("bool", v.kind, self.b.not_(self.get(v)))
 
     def select(self, condition, a, b):
         """Return `a` where the condition holds, else `b`, without a branch."""
