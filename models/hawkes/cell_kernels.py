@@ -13,7 +13,7 @@ are in its cell or in the neighbouring cells.
 import portable as pk
 
 from ..shared import first_not_below
-from .excitation import own_parameters, terms_of
+from .excitation import excitation_group, own_parameters, REACH, terms_of
 from .kernels import background_terms, mark_of, squared_distance
 
 WIDTH = 32  # rows of a slice of short rows
@@ -113,8 +113,7 @@ def background_by_cells(
     mu = pk.local(n_mu, pk.float64)
     terms = pk.local(3, x.dtype)
     delay = pk.local(1, x.dtype)  # differences are taken in float64, all else is in the dtype of x
-    for k in range(n_mu):
-        mu[k] = 0.0
+    mu[:] = 0.0
     for number in range(3**n_dims):
         k = neighbour_cell(n_dims, number, cell, i, shape)
         if k >= 0:
@@ -182,6 +181,15 @@ def list_pairs(
 
 
 @pk.function
+def add_pair(g, n_xi, place, counts, pairs, p, terms, xi):
+    """Add the moments of the pair at a place to xi, if it counts."""
+    mark = pairs[3][place] if g.marked else 0.0
+    terms_of(g, n_xi, pairs[1][place], pairs[2][place], mark, p, terms)
+    for k in range(n_xi):
+        xi[k] += pk.where(counts, pk.float64(terms[k]), 0.0)
+
+
+@pk.function
 def row_sums(team, g, rank, n_xi, pairs, p, excitation):
     """Compute the sums of (2) over listed pairs: a rank below n_slices takes a slice of WIDTH short rows,
     one row per member; any other rank takes one long row. `pairs` are those of `cells.PairList.args`."""
@@ -192,23 +200,16 @@ def row_sums(team, g, rank, n_xi, pairs, p, excitation):
         width = (begin[rank + 1] - begin[rank]) // WIDTH
         for r in team.thread_range(pk.static(WIDTH)):
             row = rank * WIDTH + r
-            for k in range(n_xi):
-                xi[k] = 0.0
+            xi[:] = 0.0
             for e in range(width):
-                place = begin[rank] + e * WIDTH + r
-                terms_of(g, n_xi, r2_of[place], dt_of[place], mark_at[place] if g.marked else 0.0, p, terms)
-                for k in range(n_xi):
-                    xi[k] += pk.where(e < length[row], pk.float64(terms[k]), 0.0)
+                add_pair(g, n_xi, begin[rank] + e * WIDTH + r, e < length[row], pairs, p, terms, xi)
             if length[row] > 0:
                 for k in range(n_xi):
                     excitation[k, event[row]] = xi[k]
     else:
-        for k in range(n_xi):
-            xi[k] = 0.0
+        xi[:] = 0.0
         for place in team.thread_range(begin[rank], begin[rank + 1]):
-            terms_of(g, n_xi, r2_of[place], dt_of[place], mark_at[place] if g.marked else 0.0, p, terms)
-            for k in range(n_xi):
-                xi[k] += pk.float64(terms[k])
+            add_pair(g, n_xi, place, True, pairs, p, terms, xi)
         for k in range(n_xi):
             total = team.reduce(xi[k])
             if team.single():
@@ -222,11 +223,14 @@ def listed_sums(team, g, n_xi, pairs, p, excitation):
 
 
 @pk.kernel
-def listed_of_several(team, g, n_teams, n_xi, pairs, rows, excitation):
-    """Compute `listed_sums` for several parameter sets, in float64: one team for each row of `rows`
-    (`row_of_params`) and each team of `listed_sums`; excitation[k], shape (n_xi, n_events), receives the
-    sums of row k."""
-    which = team.league_rank // n_teams
+def excitations_of_several(team, g, listed, n_teams, source, n_xi, rows, excitation):
+    """Compute `listed_sums`, or `excitation_sums`, for several parameter sets, in float64: one team for each
+    row of `rows` (`row_of_params`) and each team of these; excitation[k], shape (n_xi, n_events), receives
+    the sums of row k."""
+    which, own = team.league_rank // n_teams, team.league_rank % n_teams
     p = pk.local(g.n_own, pk.float64)
     own_parameters(g, rows, which, p)
-    row_sums(team, g, team.league_rank % n_teams, n_xi, pairs, p, excitation[which])
+    if listed:
+        row_sums(team, g, own, n_xi, source, p, excitation[which])
+    else:
+        excitation_group(team, g, own, source, n_xi, rows[which, REACH], p, excitation[which])

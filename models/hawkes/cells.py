@@ -19,7 +19,6 @@ from .cell_kernels import (
     WIDTH,
     find_cells,
     list_pairs,
-    listed_of_several,
     listed_sums,
     number_cells,
     place_row,
@@ -244,20 +243,6 @@ class PairList:
         """Write the sums of (2) to `excitation`, shape (n_xi, n_events), for events with pairs; other
         entries must be zero beforehand."""
         launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), self.args, p, excitation)
-
-    def sums_of_several(self, n_xi, rows, excitation):
-        """Write the sums of (2) for each row of parameters to `excitation`, shape (n_several, n_xi,
-        n_events)."""
-        launch(
-            pk.TeamPolicy(rows.shape[0] * self.n_teams, WIDTH, space=self._policy.space),
-            listed_of_several,
-            self.trigger.pairs,
-            self.n_teams,
-            pk.static(n_xi),
-            self.args,
-            rows,
-            excitation,
-        )
 
 
 def largest(marks):

@@ -90,41 +90,26 @@ def proposed_parameters(g, proposed, chain, p):
 
 
 @pk.kernel
-def chain_listed(team, g, n_teams, pairs, counts, place_of, proposed, excitation):
-    """Compute the sums of (2) over a list of pairs for the chains that change a parameter of the
-    triggering function."""
+def chain_excitation(team, g, listed, n_teams, reach, source, counts, place_of, proposed, excitation):
+    """Compute the sums of (2) for the chains that change a parameter of the triggering function: over a
+    list of pairs, or over windows in time when the list would be too long."""
     chain = team.league_rank // n_teams
     if moves(counts, chain, place_of, 4, 3 + g.n_own):
         p = pk.local(g.n_own, pk.float64)
         proposed_parameters(g, proposed, chain, p)
-        out = excitation[chain, 1 - counts[chain, XI_HALF]]
-        row_sums(team, g, team.league_rank % n_teams, pk.static(1), pairs, p, out)
-
-
-@pk.kernel
-def chain_windowed(team, g, d, n_teams, reach, counts, place_of, proposed, excitation):
-    """Compute the sums of `chain_listed` over windows in time instead, for use when the list would be too
-    long."""
-    chain = team.league_rank // n_teams
-    if moves(counts, chain, place_of, 4, 3 + g.n_own):
-        p = pk.local(g.n_own, pk.float64)
-        proposed_parameters(g, proposed, chain, p)
-        excitation_group(
-            team,
-            g,
-            team.league_rank % n_teams,
-            d,
-            pk.static(1),
-            reach,
-            p,
-            excitation[chain, 1 - counts[chain, XI_HALF]],
-        )
+        own = team.league_rank % n_teams
+        half = 1 - counts[chain, XI_HALF]
+        if listed:
+            row_sums(team, g, own, pk.static(1), source, p, excitation[chain, half])
+        else:
+            excitation_group(team, g, own, source, pk.static(1), reach, p, excitation[chain, half])
 
 
 @pk.function
 def scales(g, n_dims, given, proposed, chain, p):
     """Return the constant factors of the sums of (1) and (2) at the proposed parameters; with a given
-    background, the first is mu0."""
+    background, the first is mu0. Write the parameters of the triggering function to p."""
+    proposed_parameters(g, proposed, chain, p)
     mu0 = proposed[chain, 0]
     background = mu0
     if not given:
@@ -157,7 +142,6 @@ def chain_events(
     chain = team.league_rank // n_teams
     if counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
         p = pk.local(g.n_own, pk.float64)
-        proposed_parameters(g, proposed, chain, p)
         factors = scales(g, n_dims, given, proposed, chain, p)
         mu_scale, xi_scale = factors[0], factors[1]
         new_mu = moves(counts, chain, place_of, 1, 2)
@@ -277,7 +261,6 @@ def chain_decide(
     if team.single() and counts[chain, STALLED] == 0 and counts[chain, MOVED] != NOTHING:
         moved = counts[chain, MOVED]
         p = pk.local(g.n_own, pk.float64)
-        proposed_parameters(g, proposed, chain, p)
         factors = scales(g, n_dims, given, proposed, chain, p)
         new_mu = moves(counts, chain, place_of, 1, 2)
         new_xi = moves(counts, chain, place_of, 4, 3 + g.n_own)

@@ -218,27 +218,17 @@ class Chains:
                 *who,
                 self._background,
             )
-        if self.pairs is not None and self.pairs.n_teams:
+        slowest, listed = self.trigger.slowest(self.range.low, self.range.high), self.pairs is not None
+        n_teams, source = (self.pairs.n_teams, self.pairs.args) if listed else (n_groups, d)
+        if n_teams:
             pk.parallel_for(
-                pk.TeamPolicy(self.n_chains * self.pairs.n_teams, 32),
-                ck.chain_listed,
+                pk.TeamPolicy(self.n_chains * n_teams, 32),
+                ck.chain_excitation,
                 self.trigger.functions,
-                self.pairs.n_teams,
-                self.pairs.args,
-                *who,
-                self._excitation,
-            )
-        elif self.pairs is None:
-            reach = self.trigger.reach_h(
-                self.trigger.slowest(self.range.low, self.range.high), self.range.cut, self.sums.largest
-            )
-            pk.parallel_for(
-                pk.TeamPolicy(self.n_chains * n_groups, 32),
-                ck.chain_windowed,
-                self.trigger.functions,
-                d,
-                n_groups,
-                reach,
+                pk.static(listed),
+                n_teams,
+                self.trigger.reach_h(slowest, self.range.cut, self.sums.largest),
+                source,
                 *who,
                 self._excitation,
             )

@@ -13,14 +13,13 @@ from portable.errors import DTypeError, InputError, OrderError, ShapeError
 from ..shared import (
     ArrayLike,
     as_numbers,
-    check_finite,
     check_kind,
     check_number,
     check_numbers,
     looks_dated,
     warn,
 )
-from .parameters import Background, ParametersBase
+from .parameters import Background, check_each, ParametersBase
 
 
 _LONGEST_H = 1e9  # longer than any record
@@ -44,14 +43,10 @@ def check_events(locations, times):
     if locations.ndim != 2:
         hint = " A single coordinate is given as locations.reshape(-1, 1)." if locations.ndim == 1 else ""
         raise ShapeError(f"locations has shape {locations.shape}; expected shape (n_events, n_dims).{hint}")
-    n_events, n_dims = locations.shape
-    if n_events != len(times):
-        raise ShapeError(
-            f"locations has {n_events} rows, times has {len(times)} entries; expected equal numbers"
-        )
+    n_dims = locations.shape[1]
     if n_dims not in (1, 2, 3):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; expected 1, 2 or 3")
-    locations = check_finite(locations, "locations")
+    locations = check_each(locations, "locations", len(times), "times", 2)
     if n_dims == 2 and (np.ptp(locations, axis=0) <= _FAR_OFF * np.abs(locations.mean(axis=0))).all():
         _warn_of_degrees(locations)
     return locations, times
@@ -111,12 +106,16 @@ def check_times(times, beside=""):
     return times
 
 
-def check_each(values, name, n, what="events", n_dims=1):
-    """Return numbers as float64; raise unless there are n of them, or rows, one for each of n events."""
-    values = check_numbers(values, name, n_dims)
-    if len(values) != n:
-        raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
-    return values
+def check_edges(edges, name, least=-math.inf):
+    """Return edges as an array, if they increase from `least` or more."""
+    edges = check_numbers(edges, name, 1)
+    wrong = np.flatnonzero(np.diff(edges) <= 0.0)
+    if wrong.size:
+        n = wrong[0] + 1
+        raise InputError(f"{name}[{n}] is {edges[n]} after {edges[n - 1]}; expected increasing edges")
+    if len(edges) < 2 or edges[0] < least:
+        raise InputError(f"{name} is {edges.tolist()}; expected two or more, at least {least:g}")
+    return edges
 
 
 def check_marks(marks, reference, n_events):

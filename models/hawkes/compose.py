@@ -41,7 +41,6 @@ class _Shape:
     names: tuple
     units: tuple
     log2: object  # kernel function (start, r2, p): start plus the base-2 logarithm of the value
-    bound: object  # kernel function (r2, p): a lower bound of the exponent, monotone in each parameter
     slopes: object  # kernel function (r2, p, out): minus the derivatives of the exponent
     scale: object  # kernel function (n_dims, p)
     scale_slopes: object  # kernel function (n_dims, p, out)
@@ -50,22 +49,19 @@ class _Shape:
     least: dict
 
 
-def _normal(at):
-    @pk.function
-    def squared(r2, p):
-        return p[at] * p[at] * r2
+@pk.function
+def _squared(at, r2, p):
+    return p[at] * p[at] * r2
 
+
+def _normal(at):
     @pk.function
     def log2(start, r2, p):
         return start - 0.5 * LOG2_E * p[at] * p[at] * r2
 
     @pk.function
-    def bound(r2, p):
-        return 0.5 * squared(r2, p)
-
-    @pk.function
     def slopes(r2, p, out):
-        out[at] = squared(r2, p)
+        out[at] = _squared(at, r2, p)
 
     @pk.function
     def scale(dims, p):
@@ -81,25 +77,17 @@ def _normal(at):
     def draw(random, n, dims, p):
         return random.normal(0.0, 1.0, (n, dims)) * p[at]
 
-    return _Shape(("h",), ("km",), log2, bound, slopes, scale, scale_slopes, reach_km, draw, {})
+    return _Shape(("h",), ("km",), log2, slopes, scale, scale_slopes, reach_km, draw, {})
 
 
 def _power_law(at):
     @pk.function
-    def squared(r2, p):
-        return p[at] * p[at] * r2
-
-    @pk.function
     def log2(start, r2, p):
-        return start - LOG2_E * p[at + 1] * pk.fast_log(1.0 + squared(r2, p))
-
-    @pk.function
-    def bound(r2, p):
-        return p[at + 1] * pk.fast_log(1.0 + squared(r2, p))
+        return start - LOG2_E * p[at + 1] * pk.fast_log(1.0 + _squared(at, r2, p))
 
     @pk.function
     def slopes(r2, p, out):
-        y = squared(r2, p)
+        y = _squared(at, r2, p)
         out[at] = 2.0 * p[at + 1] * (y / (1.0 + y))
         out[at + 1] = -p[at + 1] * pk.fast_log(1.0 + y)
 
@@ -122,7 +110,7 @@ def _power_law(at):
         return np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)[:, :dims]
 
     names, units, least = ("h", "q"), ("km", "1"), {"q": 1.0}
-    return _Shape(names, units, log2, bound, slopes, scale, scale_slopes, reach_km, draw, least)
+    return _Shape(names, units, log2, slopes, scale, scale_slopes, reach_km, draw, least)
 
 
 def compose(
@@ -230,7 +218,7 @@ def _triggering(decay, space, marks, growth, n_dims):
 
     @pk.function
     def exponent(r2, dt, mark, p):
-        return decay.exponent(dt, p) + shape.bound(near_one(r2, mark, p), p) - gain(mark, p)
+        return decay.exponent(dt, p) - shape.log2(0.0, near_one(r2, mark, p), p) / LOG2_E - gain(mark, p)
 
     @pk.function
     def near(r2, mark, p):

@@ -205,26 +205,6 @@ def excitation_sums(team, g, groups, d, n_xi, reach, p, excitation):
 
 
 @pk.kernel
-def excitations_of_several(team, g, n_groups, d, n_xi, rows, excitation):
-    """Compute `excitation_sums` for several parameter sets, in float64: one team for each row of `rows`
-    (`row_of_params`) and group of events; excitation[k], shape (n_xi, n_events), receives the sums of row
-    k."""
-    which = team.league_rank // n_groups
-    p = pk.local(g.n_own, pk.float64)
-    own_parameters(g, rows, which, p)
-    excitation_group(
-        team,
-        g,
-        team.league_rank % n_groups,
-        d,
-        n_xi,
-        rows[which, REACH],
-        p,
-        excitation[which],
-    )
-
-
-@pk.kernel
 def event_terms(i, integral, marked, mu_scale, xi_scale, theta, p, horizon, t, marks, background, excitation):
     """Return event i's term of (4), log(mu_i + xi_i) less the excitation part of (3), and 1 / (mu_i +
     xi_i), the weight of an error in the rate.

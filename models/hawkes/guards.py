@@ -12,6 +12,7 @@ from portable.errors import InputError
 from ..shared import ArrayLike, Floats, check_number, check_numbers
 from .likelihood import Likelihood
 from .parameters import ParametersBase
+from .triggering import bisect
 from .checks import places, spread_of
 
 # Units of recorded times. A record is coarse if the share of tied events exceeds _TIED, or if delays are
@@ -221,8 +222,5 @@ def _typical_delay(params):
     def share(hours):
         return float(params.triggering.integral(hours, 0.0, params.kernel_values))
 
-    half, low, high = 0.5 * share(most), -30.0, math.log(most)
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if share(math.exp(middle)) < half else (low, middle)
-    return math.exp(low)
+    half = 0.5 * share(most)
+    return bisect(lambda hours: share(hours) < half, -30.0, math.log(most))

@@ -33,11 +33,10 @@ from ..shared import (
     Result,
     check_choice,
     check_count,
-    check_numbers,
     first_not_below,
     launch,
 )
-from .checks import check_enough, check_horizon, check_times
+from .checks import check_edges, check_enough, check_horizon, check_times
 from .fit import climb, covariance_of, Exact, MAX_ITER, standard_score
 
 _CLOSE = 1e-2  # largest distance of log L from its maximum at convergence
@@ -181,7 +180,7 @@ def fit_histogram(
     (True, True)
     """
     times = check_times(times)
-    edges = _check_edges(edges)
+    edges = check_edges(edges, "edges", 0.0)
     check_enough(len(times))
     end = check_horizon(horizon_h, times)
     objective, rate = _objective(times, end, edges, space)
@@ -218,15 +217,3 @@ def _climbed(objective, rate):
     }
     gap = float(objective.x.shape[1] * (shares.max() - 2.0) + objective.expected @ z)
     return rate * z[0], z[1:], z[1:].sum(), standard_errors, value, gap, gap <= _CLOSE
-
-
-def _check_edges(edges):
-    """Return edges as an array, if they increase from 0 or more."""
-    edges = check_numbers(edges, "edges", 1)
-    wrong = np.flatnonzero(np.diff(edges) <= 0.0)
-    if wrong.size:
-        n = wrong[0] + 1
-        raise InputError(f"edges[{n}] is {edges[n]} after {edges[n - 1]}; expected increasing edges")
-    if len(edges) < 2 or edges[0] < 0.0:
-        raise InputError(f"edges is {edges.tolist()}; expected two or more, at least 0")
-    return edges

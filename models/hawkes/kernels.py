@@ -27,8 +27,6 @@ from typing import Any, NamedTuple
 
 import portable as pk
 
-from ..shared import first_not_below
-
 # exp(v) = 2^(v log2(e)): a power of 2 costs less, and log2(e) merges with the constant factors of v
 LOG2_E = math.log2(math.e)
 # Terms that a team member adds between two additions to its float64 sum: at most 32 roundings in float32.
@@ -99,16 +97,6 @@ def background_terms(r2, dt, a_x, a_t, out):
 
 
 @pk.kernel
-def count_before(i, t, before):
-    """Count the events strictly earlier than event i. 24 bytes, and a bisection if event i - 1 has the
-    same time."""
-    n = i
-    if i > 0 and t[i - 1] == t[i]:
-        n = first_not_below(t, 0, i, t[i])
-    before[i] = n
-
-
-@pk.kernel
 def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
     """Add up the block sums of `pair_tiles` for event i: row `row` of the background, or row `row - n_mu`
     of the excitation. 8 n_blocks bytes.
@@ -128,27 +116,16 @@ def add_tiles(row, i, n_mu, block, self_term, mu, xi, background, excitation):
 
 
 @pk.function
-def background_window(n_parts, t, own, newest, reach):
-    """Return the first event, and one past the last, within `reach` hours of the events own ... newest, by
-    two bisections."""
-    n = t.shape[1]
-    first = 0
-    low = own
-    while first < low:  # first: the oldest event with t_own - t_j <= reach
-        middle = (first + low) // 2
-        if elapsed(n_parts, t, own, t, middle) > reach:
-            first = middle + 1
-        else:
-            low = middle
-    last = newest + 1
-    high = n
-    while last < high:  # last: one past the newest event with t_j - t_newest <= reach
-        middle = (last + high) // 2
-        if elapsed(n_parts, t, middle, t, newest) > reach:
+def first_after(n_parts, t, low, high, own, reach):
+    """Return the first event in [low, high) that is more than `reach` hours after event `own`; `high` if
+    there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        if elapsed(n_parts, t, middle, t, own) > reach:
             high = middle
         else:
-            last = middle + 1
-    return first, last
+            low = middle + 1
+    return low
 
 
 @pk.function
@@ -156,8 +133,8 @@ def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, backgroun
     """Compute the sums of `background_sums` for the GROUP events of group `group`."""
     own = group * GROUP
     newest = min(own + GROUP, d.x.shape[1]) - 1
-    window = background_window(d.n_parts, d.t, own, newest, reach)
-    first, last = window[0], window[1]
+    first = first_after(d.n_parts, d.t, 0, own, own, -reach)
+    last = first_after(d.n_parts, d.t, newest + 1, d.t.shape[1], newest, reach)
     mu = pk.local((n_mu, GROUP), pk.float64)
     mu_part = pk.local((n_mu, GROUP), d.x.dtype)
     terms = pk.local(3, d.x.dtype)

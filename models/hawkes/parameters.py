@@ -239,17 +239,9 @@ class Background:
 
     def __post_init__(self) -> None:
         density = check_numbers(self.density, "Background: density", 1)
-        below = np.flatnonzero(density < 0.0)
-        if below.size:
-            raise InputError(f"Background: density[{below[0]}] is {density[below[0]]}; expected at least 0")
-        object.__setattr__(self, "density", density)
+        object.__setattr__(self, "density", check_signs(density, "Background: density"))
         if self.mass_until is not None:
-            until = check_numbers(self.mass_until, "Background: mass_until", 1)
-            if until.shape != density.shape:
-                raise ShapeError(
-                    f"Background: mass_until has shape {until.shape}, density {density.shape}; expected "
-                    "one each"
-                )
+            until = check_each(self.mass_until, "Background: mass_until", len(density))
             object.__setattr__(self, "mass_until", until)
         object.__setattr__(self, "mass", check_positive(self.mass, "Background: mass"))
 
@@ -257,6 +249,23 @@ class Background:
     def typical(self) -> float:
         """The mean density over events, or 1 if it is 0 at all of them."""
         return float(self.density.mean()) or 1.0
+
+
+def check_each(values, name, n, what="events", n_dims=1):
+    """Return numbers as float64; raise unless there are n of them, or rows, one for each of n events."""
+    values = check_numbers(values, name, n_dims)
+    if len(values) != n:
+        raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
+    return values
+
+
+def check_signs(array, name, positive=False):
+    """Return an array; raise InputError, with the index, for a number below 0, or for 0 if `positive`."""
+    wrong = np.argwhere(array <= 0.0 if positive else array < 0.0).tolist()
+    if wrong:
+        wanted = "a positive number" if positive else "at least 0"
+        raise InputError(f"{name}{wrong[0]} is {array[tuple(wrong[0])]}; expected {wanted}")
+    return array
 
 
 def check_positive(value, name):

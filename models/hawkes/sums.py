@@ -10,9 +10,9 @@ import portable as pk
 
 from ..shared import launch, reached
 from . import kernels
-from .cell_kernels import background_by_cells
+from .cell_kernels import background_by_cells, excitations_of_several
 from .cells import Events, Grid, PairList, Range, largest
-from .excitation import MEMBERS, event_slopes, excitation_sums, excitations_of_several, pair_tiles
+from .excitation import MEMBERS, event_slopes, excitation_sums, pair_tiles
 from .triggering import EXPONENTIAL
 
 METHODS = ("auto", "all_pairs", "windowed", "cells")
@@ -74,7 +74,7 @@ class PairSums:
             # copy.
             with_marks = rows if marks is None else np.vstack([rows, marks])
             self._x = reached(with_marks.astype(dtype, copy=False))
-            self._x_wide = self._before = None
+            self._x_wide = None
             self.t = reached(times)
             # A placeholder if there are no marks: no kernel reads it then.
             self.event_marks = self.t if marks is None else pk.copy_of(marks)
@@ -256,24 +256,23 @@ class PairSums:
         """Return the sums of (2) for several parameter sets of the kind of `params`, a View of shape
         (n_several, n_xi, n_events); row k of `rows` describes set k. With cells the current list must be
         valid for all of them (`serves`)."""
-        shape = rows.shape[0], n_xi, self.n_events
+        shape, listed = (rows.shape[0], n_xi, self.n_events), method == "cells"
         if self._several is None or self._several.shape != shape:
             self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
-        if method == "cells":
-            if self._several_of is not self.pairs:  # events without a row in that list keep these zeros
-                pk.deep_copy(self._several, 0.0)
-                self._several_of = self.pairs
-            self.pairs.sums_of_several(n_xi, rows, self._several)
-            return self._several
-        self._several_of = None
-        d = self.data(shortest_km(params))
-        n_groups = self._n_groups
+        if (
+            listed and self._several_of is not self.pairs
+        ):  # events without a row in that list keep these zeros
+            pk.deep_copy(self._several, 0.0)
+        self._several_of = self.pairs if listed else None
+        windows = self._n_groups, self.data(shortest_km(params))
+        n_teams, source = (self.pairs.n_teams, self.pairs.args) if listed else windows
         launch(
-            pk.TeamPolicy(rows.shape[0] * n_groups, _TEAM_SIZE, space=self.space),
+            pk.TeamPolicy(rows.shape[0] * n_teams, _TEAM_SIZE, space=self.space),
             excitations_of_several,
             params.triggering.pairs,
-            n_groups,
-            d,
+            pk.static(listed),
+            n_teams,
+            source,
             pk.static(n_xi),
             rows,
             self._several,
@@ -341,12 +340,12 @@ class PairSums:
             with pk.use(self.space):
                 tiles = reached(_pairs_of_blocks(n_blocks))
                 tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
-                if self._before is None:
-                    self._before = pk.empty(self.n_events, np.int64)
-                    launch(self.n_events, kernels.count_before, self.t, self._before)
+                first = np.diff(self.times, prepend=-1.0) > 0.0  # of the events at one time
+                before = np.maximum.accumulate(np.where(first, np.arange(self.n_events), 0))
+                before = pk.copy_of(before)
             policy = pk.TeamPolicy(tiles.shape[1], MEMBERS, space=self.space)
-            self._tiles = policy, tiles, block, tables, rows
-        policy, tiles, block, tables, _ = self._tiles
+            self._tiles = policy, (before, tiles, block), tables, rows
+        policy, where, tables, _ = self._tiles
         sizes = pk.static(n_mu), pk.static(n_xi)
         self._listed = False
         d = self.data(min(shortest_km(params), params.tau_x))
@@ -357,9 +356,7 @@ class PairSums:
             pk.static(_ROWS if rows == 1 else _ROWS_OF_SLOPES[self.dtype]),
             d,
             *sizes,
-            self._before,
-            tiles,
-            block,
+            *where,
             *params.background_exponents,
             params.kernel_values,
             *tables,
@@ -368,7 +365,7 @@ class PairSums:
             pk.MDRangePolicy((0, 0), (n_mu + n_xi, self.n_events), space=self.space),
             kernels.add_tiles,
             n_mu,
-            block,
+            where[-1],
             self.self_term,
             *tables,
             self.background,

@@ -377,12 +377,16 @@ def _log_slopes(scale, units):
 
 def _reach(decay, p, k):
     """Return the delay in hours at which the exponent reaches k, by bisection."""
-    q, low, high = for_kernels(p, decay.units), -40.0, 40.0  # bounds of the logarithm of the reach in hours
-    if decay.exponent(math.exp(high), q) <= k:
-        return math.inf
+    q = for_kernels(p, decay.units)
+    reach = bisect(lambda delay: decay.exponent(delay, q) <= k, -40.0, 40.0)
+    return reach if reach < math.exp(40.0) else math.inf
+
+
+def bisect(holds, low, high):
+    """Return the number from which on `holds` is false, given bounds of its logarithm."""
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if decay.exponent(math.exp(middle), q) <= k else (low, middle)
+        low, high = (middle, high) if holds(math.exp(middle)) else (low, middle)
     return math.exp(high)
 
 

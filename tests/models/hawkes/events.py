@@ -4,6 +4,7 @@ are present."""
 import gzip
 
 import numpy as np
+import pytest
 
 from portable.models.hawkes import Parameters
 
@@ -13,13 +14,18 @@ from ...tolerance import assert_close
 PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega=0.5, h=0.4)
 
 
-def random_events(n_events, n_dims, seed=1):
+def random_events(n_events, n_dims=2, seed=1):
     """Return locations and times with ties (whole hours), bursts and quiet spells; the first time is not
     0."""
     random = np.random.default_rng(seed)
     times = 5.0 + np.sort(np.round(random.uniform(0.0, 30.0 * n_events, n_events)))
     times[n_events // 2 : n_events // 2 + 3] = times[n_events // 2]
     return random.normal(size=(n_events, n_dims)), np.sort(times)
+
+
+def squares(places):
+    """Return the squared distances between all places."""
+    return ((places[:, None] - places) ** 2).sum(axis=2)
 
 
 def assert_agrees(got, wanted, n_events, dtype=np.float64):
@@ -29,6 +35,17 @@ def assert_agrees(got, wanted, n_events, dtype=np.float64):
     An error of every log-rate by that much adds up over the events.
     """
     assert_close(got, wanted, dtype, n_events + 40, scale=n_events)
+
+
+def wrong_calls(rows):
+    """Return a test that each call of rows of calls, errors and words raises this error with such words."""
+
+    @pytest.mark.parametrize("call, error, words", rows)
+    def refused(call, error, words):
+        with pytest.raises(error, match=words):
+            call()
+
+    return refused
 
 
 def gunfire(name):

@@ -10,7 +10,7 @@ from portable.models.hawkes.calibration import CLUSTERS, coverage
 from portable.models.hawkes.scores import pointwise
 from portable.errors import InputError, ShapeError
 
-from .events import random_events
+from .events import random_events, squares, wrong_calls
 
 BOX = ((0.0, 10.0), (0.0, 10.0))
 
@@ -30,17 +30,15 @@ def test_a_background_is_a_density(kind, periods):
     side = np.full(81, 0.125)
     side[[0, -1]] *= 0.5
     cells, begin, n = np.outer(side, side).ravel(), events.times[0], len(events.times)
-    mass = sum(
-        float(cells @ found.background.at(grid, np.full(len(grid), begin + share * (8766.0 - begin))))
-        for share in (0.2, 0.5, 0.8)
+    # one time in each period
+    times = (
+        (begin + 1.0, 8765.0)
+        if kind == "declustered"
+        else begin + np.array([0.2, 0.5, 0.8]) * (8766.0 - begin)
     )
-    if kind == "constant":
-        assert mass / 3.0 * (8766.0 - begin) == pytest.approx(n, rel=1e-9)
-    if kind == "piecewise":  # one time in each of three equal periods
-        assert mass / 3.0 * (8766.0 - begin) == pytest.approx(n, rel=1e-9)
-    both = [float(cells @ found.background.at(grid, np.full(len(grid), t))) for t in (begin + 1.0, 8765.0)]
-    if kind == "declustered":
-        assert np.mean(both) * (8766.0 - begin) == pytest.approx(n, rel=0.01)
+    masses = [float(cells @ found.background.at(grid, np.full(len(grid), t))) for t in times]
+    close = 0.01 if kind == "declustered" else 1e-9
+    assert np.mean(masses) * (8766.0 - begin) == pytest.approx(n, rel=close)
     assert found.background.mass_until[-1] <= found.background.mass + 1e-9
     drawn = found.background.draw(np.random.default_rng(1), 1.0, begin, 8766.0)
     assert abs(len(drawn[1]) - n) < 5.0 * n**0.5 and ((drawn[0] >= 0.0) & (drawn[0] <= 10.0)).all()
@@ -51,12 +49,12 @@ def test_a_background_is_a_density(kind, periods):
 
 def test_the_density_leaves_the_event_out(space):
     """Compare with NumPy."""
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     found = fit_background(locations, times, "declustered", bandwidth_km=0.7, max_iter=1, space=space)
     low, high = locations.min(axis=0), locations.max(axis=0)
     stats = pytest.importorskip("scipy.stats")
     mass = np.prod(stats.norm.cdf((high - locations) / 0.7) - stats.norm.cdf((low - locations) / 0.7), axis=1)
-    r2 = ((locations[:, None] - locations[None]) ** 2).sum(axis=2)
+    r2 = squares(locations)
     kernel = np.exp(-0.5 * r2 / 0.49) / (2.0 * np.pi * 0.49) / mass[None]
     np.fill_diagonal(kernel, 0.0)
     np.testing.assert_allclose(
@@ -115,28 +113,26 @@ def test_coverage_runs():
     assert all(one.share in (0.0, 1 / 3, 2 / 3, 1.0) and not one.judged for one in found)
 
 
+NINE = random_events(9)
 WRONG = [
     (
-        lambda x, t: fit_background(x, t, "flat"),
+        lambda: fit_background(*NINE, "flat"),
         InputError,
         "kind is 'flat'; expected one of 'constant', 'piecewise', 'declustered'",
     ),
     (
-        lambda x, t: fit_background(x, t, "constant", n_periods=3),
+        lambda: fit_background(*NINE, "constant", n_periods=3),
         InputError,
         "n_periods is for 'piecewise' and 'declustered'",
     ),
     (
-        lambda x, t: fit_background(x, t, box_km=((0.0, 1.0),)),
+        lambda: fit_background(*NINE, box_km=((0.0, 1.0),)),
         ShapeError,
         r"box_km has shape \(1, 2\); expected a pair low < high for each of 2",
     ),
-    (lambda x, t: fit_background(x, t, box_km=((50.0, 51.0),) * 2), InputError, "box_km holds no event"),
-    (lambda x, t: fit_background(0 * x, t), InputError, "locations have no extent"),
+    (lambda: fit_background(*NINE, box_km=((50.0, 51.0),) * 2), InputError, "box_km holds no event"),
+    (lambda: fit_background(0 * NINE[0], NINE[1]), InputError, "locations have no extent"),
 ]
 
 
-@pytest.mark.parametrize("call, error, words", WRONG)
-def test_wrong_calls(call, error, words):
-    with pytest.raises(error, match=words):
-        call(*random_events(9, 2))
+test_wrong_calls = wrong_calls(WRONG)

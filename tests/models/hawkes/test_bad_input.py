@@ -37,7 +37,7 @@ PARAMETERS = [
 ]
 
 EVENTS = [
-    (X, T[:3], pk.errors.ShapeError, "locations has 4 rows, times has 3 entries"),
+    (X, T[:3], pk.errors.ShapeError, "locations has 4 entries for 3 times"),
     (X[:, 0], T, pk.errors.ShapeError, r"locations has shape \(4,\).*reshape\(-1, 1\)"),
     (np.zeros((4, 4)), T, pk.errors.ShapeError, "4 dimensions; expected 1, 2 or 3"),
     (np.zeros((4, 0)), T, pk.errors.ShapeError, "0 dimensions; expected 1, 2 or 3"),

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable.models.hawkes.cell_kernels import LONG, WIDTH
 from portable.models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
 
-from .events import PARAMS, random_events
+from .events import PARAMS, random_events, squares
 
 
 def by_numpy(locations, reach_km):
@@ -54,14 +54,14 @@ def test_rows_of_a_list(space):
     """Short rows are interleaved, the longest first and those of equal length in the order of the cells; long
     rows follow, contiguous, each with its own pairs."""
     n, crowd = (100, 75) if space == "checked" else (900, 300)
-    locations, times = random_events(n, 2)
+    locations, times = random_events(n)
     locations[:crowd], times[:crowd] = 1e-3 * locations[:crowd] + 5.0, 1e-3 * times[:crowd]
     events, p = Events(locations, times, space), PARAMS.trigger_values
     pairs = PairList(events, PARAMS.triggering, Range(p, p, 8.0), np.float64)
     begin, length, event, dt_of = (
         view.to_numpy() for view in (pairs.begin, pairs.length, pairs.event, pairs.dt)
     )
-    dt, r2 = times[:, None] - times, ((locations[:, None] - locations) ** 2).sum(axis=2)
+    dt, r2 = times[:, None] - times, squares(locations)
     near = (dt > 0.0) & (0.5 * r2 / PARAMS.h**2 + PARAMS.omega * dt <= 8.0)
     counts, n_short = near.sum(axis=1), WIDTH * pairs.n_slices
     assert pairs.n_pairs == counts.sum() and counts.max() > LONG and pairs.n_teams == len(begin) - 1
@@ -83,9 +83,9 @@ def test_rows_of_a_list(space):
 
 def test_pairs_within_a_cut(space):
     n = 40 if space == "checked" else 200
-    locations, times = random_events(n, 2)
+    locations, times = random_events(n)
     *_, later, earlier = all_pairs_within(Events(locations, times, space), PARAMS, 6.0)
-    r2 = ((locations[:, None] - locations) ** 2).sum(axis=2)
+    r2 = squares(locations)
     dt = times[:, None] - times
     exponent = 0.5 * r2 / PARAMS.h**2 + PARAMS.omega * dt
     wanted = np.argwhere((dt > 0.0) & (exponent <= 6.0))

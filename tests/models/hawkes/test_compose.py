@@ -14,7 +14,7 @@ from portable.models.hawkes import compose, fit, simulate, Likelihood, exponenti
 from portable.errors import InputError, ShapeError
 
 from . import reference
-from .events import PARAMS, random_events
+from .events import PARAMS, random_events, squares, wrong_calls
 
 VALUES = {
     "mu0": 0.7,
@@ -69,7 +69,7 @@ def wanted(kind, locations, times, marks, horizon):
     expected = reference.expected_counts(
         times, dataclasses.replace(PARAMS_OF_BACKGROUND, theta=1e-15), horizon
     ).sum()
-    r2 = ((locations[:, None] - locations[None]) ** 2).sum(axis=2)
+    r2 = squares(locations)
     dt = times[:, None] - times[None]
     m = (marks - marks.min())[None]
     width = v["h"] * np.exp(v.get("gamma", 0.0) * m)
@@ -95,7 +95,7 @@ PARAMS_OF_BACKGROUND = hawkes.Parameters(0.7, 1.6, 20.0, 0.3, 0.5, 0.4)
 def events(space):
     """Return events, few for plain Python."""
     n = 7 if space == "checked" else 23
-    return *random_events(n, 2, seed=4), 2.5 + default_rng(4).exponential(0.5, n)
+    return *random_events(n, seed=4), 2.5 + default_rng(4).exponential(0.5, n)
 
 
 @pytest.mark.parametrize("name", ["omori", "three decays, marks", "etas", "omori, growth"])
@@ -167,7 +167,7 @@ def test_what_else_is_asked(space):
 
 
 def test_an_exponential_is_the_papers():
-    locations, times = random_events(41, 2)
+    locations, times = random_events(41)
     likelihood = Likelihood(locations, times, space="serial")
     own = KINDS["exponential"](*PARAMS.values())
     assert likelihood.log_likelihood(own) == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-14)
@@ -228,7 +228,7 @@ def test_a_users_own_decay(space):
         return 1.0 - pk.exp(-p[0] * left)
 
     Own = compose(hawkes.Decay(("omega",), ("1/h",), exponent, scale, share))
-    locations, times = random_events(9 if space == "checked" else 41, 2)
+    locations, times = random_events(9 if space == "checked" else 41)
     likelihood = Likelihood(locations, times, method="cells", space=space)
     value, slopes = likelihood.gradient(Own(*PARAMS.values()))
     exact, wanted_slopes = likelihood.gradient(PARAMS)
@@ -290,17 +290,17 @@ WRONG = [
         "offspring come within 1 hours, but",
     ),
     (
-        lambda: Likelihood(*random_events(9, 2), marks=np.ones(3)),
+        lambda: Likelihood(*random_events(9), marks=np.ones(3)),
         ShapeError,
         "marks has 3 entries for 9 events",
     ),
     (
-        lambda: Likelihood(*random_events(9, 2), reference_mark=3.0),
+        lambda: Likelihood(*random_events(9), reference_mark=3.0),
         InputError,
         "reference_mark needs marks",
     ),
     (
-        lambda: Likelihood(*random_events(9, 2), marks=np.arange(9.0), reference_mark=2.0),
+        lambda: Likelihood(*random_events(9), marks=np.arange(9.0), reference_mark=2.0),
         InputError,
         r"marks\[0\] is 0.0, below reference_mark = 2 \(2 such events\)",
     ),
@@ -310,10 +310,7 @@ WRONG = [
         "marks is not None, but the triggering function",
     ),
 ]
-LIKELIHOOD = Likelihood(*random_events(9, 2), space="serial")
+LIKELIHOOD = Likelihood(*random_events(9), space="serial")
 
 
-@pytest.mark.parametrize("call, error, words", WRONG)
-def test_wrong_calls(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
+test_wrong_calls = wrong_calls(WRONG)

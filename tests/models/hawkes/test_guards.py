@@ -54,7 +54,7 @@ def test_centroids_are_refused_and_answered():
 
 
 def test_a_bound_is_held():
-    likelihood = Likelihood(*random_events(41, 2))
+    likelihood = Likelihood(*random_events(41))
     free = fit(likelihood, start=PARAMS)
     held = fit(likelihood, start=PARAMS, least={"h": 3.0 * free.params.h, "omega": 0.1 * free.params.omega})
     assert held.params.h == pytest.approx(3.0 * free.params.h) and held.converged
@@ -78,7 +78,7 @@ def test_what_is_not_identified():
 
 
 def test_notes():
-    locations, times = random_events(200, 2)
+    locations, times = random_events(200)
     likelihood = Likelihood(locations, times)
     said = " ".join(notes(likelihood, hawkes.Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
     for words in (

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import portable as pk
-from portable.models.hawkes import kernels, Likelihood
+from portable.models.hawkes import Likelihood
 
 from . import reference
 from .closed_forms import PHI, two_events
@@ -42,7 +41,7 @@ def test_agrees_with_the_reference(space, n_dims, method):
 
 @functools.cache
 def many_events(n_events):
-    locations, times = random_events(n_events, 2)
+    locations, times = random_events(n_events)
     return locations, times, reference.log_likelihood(locations, times, PARAMS)
 
 
@@ -58,7 +57,7 @@ def test_sums_of_several_blocks(space, method):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("background_self", [True, False])
 def test_probabilities_agree_with_the_reference(space, background_self, method):
-    locations, times = random_events(N_EVENTS, 2)
+    locations, times = random_events(N_EVENTS)
     options = {"background_self": background_self}
     wanted = reference.excitation_probabilities(locations, times, PARAMS, **options)
     got = excitation_probabilities(
@@ -102,7 +101,7 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
 def test_mixed_precision_works_on_any_map(space, method):
     """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation extends
     over 10 m."""
-    locations, times = random_events(N_EVENTS, 2)
+    locations, times = random_events(N_EVENTS)
     params = replace(PARAMS, h=0.01)
     locations = 0.01 * locations
     mixed_agrees(space, method, locations, times, params, 5000.0)
@@ -118,16 +117,6 @@ def test_no_gap_is_too_short_to_excite(space, precision):
     wanted = reference.excitation_probabilities(np.zeros((3, 2)), times, PARAMS)
     assert wanted[2] > 0.5
     assert_agrees(got, wanted, 3, np.float32)
-
-
-def test_events_before(space):
-    """Events at the same time do not count as earlier: runs of one, of a few and of many, also at both
-    ends."""
-    times = np.repeat(np.arange(12.0), [3, 1, 1, 2, 1, 40, 1, 1, 5, 1, 2, 2])
-    with pk.use(space):
-        t, before = pk.copy_of(times), pk.empty(len(times), np.int64)
-        pk.parallel_for(len(times), kernels.count_before, t, before)
-    assert_array_equal(before.to_numpy(), np.searchsorted(times, times))
 
 
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
@@ -178,7 +167,7 @@ def test_all_events_at_one_time(space, method):
 
 
 def test_the_order_of_ties_does_not_matter(space):
-    locations, times = random_events(N_EVENTS, 2)
+    locations, times = random_events(N_EVENTS)
     first = int(np.flatnonzero(np.diff(times) == 0.0)[0])
     swapped = locations.copy()
     swapped[[first, first + 1]] = locations[[first + 1, first]]
@@ -187,7 +176,7 @@ def test_the_order_of_ties_does_not_matter(space):
 
 
 def test_a_later_horizon(space):
-    locations, times = random_events(N_EVENTS, 2)
+    locations, times = random_events(N_EVENTS)
     horizon_h = times[-1] + 7.0
     value = log_likelihood(locations, times, PARAMS, horizon_h=horizon_h, space=space)
     wanted = reference.log_likelihood(locations, times, PARAMS, horizon_h=horizon_h)
@@ -199,7 +188,7 @@ def test_a_later_horizon(space):
 @pytest.mark.parametrize("method", METHODS)
 def test_one_likelihood_for_many_parameters(space, method, keep_background):
     """Values stored between evaluations are never stale, whichever parameter changes, and back again."""
-    locations, times = random_events(N_EVENTS, 2)
+    locations, times = random_events(N_EVENTS)
     options = {"method": method, "keep_background": keep_background, "error_bound": 1e-15}
     likelihood = Likelihood(locations, times, space=space, **options)
     changes = [

@@ -108,7 +108,7 @@ def test_a_posterior_comes_back(tmp_path):
         mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega_1=1.0, omega_2=0.1, weight_2=1.0, h=0.4, alpha=0.5
     )
     for first, marks in ((PARAMS, None), (start, np.arange(41.0))):
-        likelihood = Likelihood(*random_events(41, 2), marks=marks, space="serial")
+        likelihood = Likelihood(*random_events(41), marks=marks, space="serial")
         posterior = sample_posterior(
             likelihood, n_chains=2, n_draws=20, n_warmup=0, start=[first] * 2, seed=1
         )
@@ -130,13 +130,15 @@ def test_a_posterior_comes_back(tmp_path):
         hawkes.Posterior.load(tmp_path / "c.nc")
 
 
+def flat(made, space="serial"):
+    return hawkes.fit_background(*made[:2], "constant", horizon_h=4000.0, space=space)
+
+
 def test_evidence_prefers_the_model_that_made_the_events():
     """Compare excitation with none by WAIC, leave-one-out and AIC; terms add up to the log-likelihood."""
     pytest.importorskip("arviz_stats")
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
-    likelihood = hawkes.fit_background(
-        made.locations, made.times, "constant", horizon_h=4000.0, space="serial"
-    ).likelihood
+    likelihood = flat(made).likelihood
     params = hawkes.fit(likelihood, start=TRUTH).params
     terms = hawkes.pointwise(likelihood, params)
     assert terms.sum() == pytest.approx(likelihood.log_likelihood(params), rel=1e-12) and len(terms) == len(
@@ -174,7 +176,7 @@ def test_forecasts_hold_what_comes(space):
     if space in ("checked", "threads"):
         pytest.skip("hundreds of futures are drawn on the host")
     made = simulate(TRUTH, n_immigrants=400, horizon_h=4000.0, seed=3)
-    found = hawkes.fit_background(made.locations, made.times, "constant", horizon_h=4000.0, space=space)
+    found = flat(made, space)
     ahead = hawkes.forecast(found.likelihood, found.fit.params, 500.0, n_draws=300, seed=1)
     rate = found.rates_per_h[0] / (1.0 - found.fit.params.theta)
     assert ahead.mean == pytest.approx(500.0 * rate, rel=0.1)
@@ -184,7 +186,7 @@ def test_forecasts_hold_what_comes(space):
     assert min(check.p_values.values()) > 0.01
     wrong = Parameters(1.0, 1.6, 336.0, 1e-9, 0.5, 0.1)
     assert hawkes.predictive_check(found.likelihood, wrong, n_draws=60, seed=1).p_values["near"] < 0.05
-    paper = Likelihood(made.locations, made.times, horizon_h=4000.0, space=space)
+    paper = Likelihood(*made[:2], horizon_h=4000.0, space=space)
     assert 0.0 < hawkes.forecast(paper, TRUTH, 10.0, n_draws=50, seed=1).mean < 10.0
     with pytest.raises(InputError, match="known only at the events"):
         given = Likelihood(
@@ -199,10 +201,8 @@ def test_forecasts_hold_what_comes(space):
 def test_declustered():
     """The number of drawn background events is about the true one; each family begins with one of them."""
     made = simulate(TRUTH, n_immigrants=300, horizon_h=4000.0, seed=4)
-    likelihood = hawkes.fit_background(
-        made.locations, made.times, "constant", horizon_h=4000.0, space="serial"
-    )
-    found = hawkes.decluster(likelihood.likelihood, likelihood.fit.params, seed=1)
+    fit = flat(made)
+    found = hawkes.decluster(fit.likelihood, fit.fit.params, seed=1)
     assert found.background.mean() == pytest.approx((made.parents < 0).mean(), abs=0.05)
     assert (
         found.background[found.family].all()

@@ -71,7 +71,7 @@ def algorithm_1(log_likelihood, start, free, sds, n_steps, seed, chain):
 @pytest.mark.parametrize("free", [FREE, (*FREE[:1], "tau_x", "tau_t", *FREE[1:])], ids=len)
 def test_every_step_is_the_papers(space, free):
     """Decisions are equal, so that draws are equal up to the elementary functions' last bits."""
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     own = len(free) == 4
     n_steps = 30 if space == "checked" else 200
     likelihood = Likelihood(locations, times, background_self=own, error_bound=1e-12, space=space)
@@ -107,7 +107,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     draws."""
     if space == "checked":
         pytest.skip("600 steps are too slow in plain Python")
-    locations, times = random_events(60, 2)
+    locations, times = random_events(60)
     far = [replace(PARAMS, omega=20.0, h=0.01, theta=0.9)] * 2
     options = {"n_chains": 2, "n_draws": 600, "n_warmup": 0, "start": far, "seed": 3}
     lists = []
@@ -128,13 +128,13 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
         assert listed.log_likelihood[1, k] == pytest.approx(wanted, rel=1e-11)
 
 
-@pytest.fixture(scope="module")
-def small():
-    _, made, background, horizon_h = known(60.0, 600.0)
-    return Likelihood(made.locations, made.times, background=background, horizon_h=horizon_h, space="serial")
+def import_nutpie():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ArviZ announces its next version on import
+        pytest.importorskip("nutpie")
 
 
-TRUTH = known(60.0, 600.0)[0]
+TRUTH, _, SMALL = known("serial", 60.0, 600.0)
 OPTIONS = {
     "n_chains": 2,
     "n_draws": 300,
@@ -147,7 +147,7 @@ OPTIONS = {
 def test_chains_evaluate_each_start_once(space, monkeypatch):
     """Facts about the start are computed once: the size of the log-likelihood, the exponent for the first
     lists, and the constant background."""
-    likelihood, seen = Likelihood(*random_events(20, 2), space=space), []
+    likelihood, seen = Likelihood(*random_events(20), space=space), []
     compute = Likelihood.log_likelihood
     monkeypatch.setattr(
         Likelihood, "log_likelihood", lambda self, params: seen.append(params) or compute(self, params)
@@ -156,27 +156,27 @@ def test_chains_evaluate_each_start_once(space, monkeypatch):
     assert seen == STARTS
 
 
-def test_seeds(small):
-    one, two, other = (sample_posterior(small, **OPTIONS | {"seed": seed}).draws for seed in (1, 1, 2))
+def test_seeds():
+    one, two, other = (sample_posterior(SMALL, **OPTIONS | {"seed": seed}).draws for seed in (1, 1, 2))
     assert one.shape == (2, 300, 4)
     assert_array_equal(one, two)
     assert (one != other).any()
 
 
-def test_no_replays_after_the_last_step(small):
+def test_no_replays_after_the_last_step():
     """Fifty steps, and one that evaluates the start, take eleven replays of five."""
     labels = []
     with pk.listening(lambda phase, what, launch: phase == "begin" and labels.append(launch.label)):
-        sample_posterior(small, start=[PARAMS] * 2, n_chains=2, n_draws=25, n_warmup=25)
+        sample_posterior(SMALL, start=[PARAMS] * 2, n_chains=2, n_draws=25, n_warmup=25)
     replays = [label for label in labels if "chain_decide" in label]
     lists = labels.count("hawkes.list_pairs")
     assert lists >= 1 and len(replays) <= 11 * lists
     assert {label.count("chain_decide") for label in replays} == {5}
 
 
-def test_thinned_draws_are_among_the_others(small):
-    whole = sample_posterior(small, **OPTIONS | {"n_draws": 300, "n_warmup": 30})
-    thinned = sample_posterior(small, **OPTIONS | {"n_draws": 100, "n_warmup": 10, "n_thin": 3})
+def test_thinned_draws_are_among_the_others():
+    whole = sample_posterior(SMALL, **OPTIONS | {"n_draws": 300, "n_warmup": 30})
+    thinned = sample_posterior(SMALL, **OPTIONS | {"n_draws": 100, "n_warmup": 10, "n_thin": 3})
     assert_array_equal(thinned.draws, whole.draws[:, 2::3])
     assert_array_equal(thinned.log_likelihood, whole.log_likelihood[:, 2::3])
 
@@ -194,23 +194,23 @@ def stop_after(monkeypatch, n, error):
     monkeypatch.setattr(Chains, "advance", interrupted)
 
 
-def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch):
+def test_interrupted_chains_go_on_to_the_same_draws(tmp_path, monkeypatch):
     path = tmp_path / "chains"
-    whole = sample_posterior(small, **OPTIONS)
+    whole = sample_posterior(SMALL, **OPTIONS)
     monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
     monkeypatch.setattr("portable.models.shared.store._SHARE", 0.0)
     monkeypatch.setattr("portable.models.hawkes.sampler._REPLAYS", 1)
     with monkeypatch.context() as patch:
         stop_after(patch, 10, KeyboardInterrupt)
         with pytest.raises(KeyboardInterrupt) as stop:
-            sample_posterior(small, **OPTIONS, checkpoint=path)
+            sample_posterior(SMALL, **OPTIONS, checkpoint=path)
     part = stop.value.posterior
     n_kept = part.draws.shape[1]
     assert not part.complete and 20 < n_kept < 200 and len(list(path.glob("looks-*.npz"))) == 9
     assert_array_equal(part.draws, whole.draws[:, :n_kept])
 
     def assert_whole(**options):
-        resumed = sample_posterior(small, **OPTIONS | options, checkpoint=path)
+        resumed = sample_posterior(SMALL, **OPTIONS | options, checkpoint=path)
         for name in "draws log_likelihood acceptance attained_error".split():
             assert_array_equal(getattr(resumed, name), getattr(whole, name))
         assert resumed.complete and resumed.start == whole.start
@@ -226,21 +226,21 @@ def test_interrupted_chains_go_on_to_the_same_draws(small, tmp_path, monkeypatch
     ):
         stop_after(patch, 2, AssertionError)  # one check of the chains is repeated
         assert_whole()
-    whole = sample_posterior(small, **OPTIONS | {"n_draws": 2 * OPTIONS["n_draws"]})
+    whole = sample_posterior(SMALL, **OPTIONS | {"n_draws": 2 * OPTIONS["n_draws"]})
     assert_whole(n_draws=2 * OPTIONS["n_draws"])
-    whole = sample_posterior(small, **OPTIONS)
+    whole = sample_posterior(SMALL, **OPTIONS)
     assert_whole()
 
     with pytest.raises(InputError, match="belongs to another run: seed is 1 there, 9 here"):
-        sample_posterior(small, **OPTIONS | {"seed": 9}, checkpoint=path)
+        sample_posterior(SMALL, **OPTIONS | {"seed": 9}, checkpoint=path)
     with pytest.raises(InputError, match="the folder .* does not exist"):
-        sample_posterior(small, **OPTIONS, checkpoint=tmp_path / "absent" / "chains")
+        sample_posterior(SMALL, **OPTIONS, checkpoint=tmp_path / "absent" / "chains")
     with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got 3 of type int"):
-        sample_posterior(small, **OPTIONS, checkpoint=3)
+        sample_posterior(SMALL, **OPTIONS, checkpoint=3)
 
 
-def test_progress_tells_rates(small, told):
-    sample_posterior(small, **OPTIONS, progress=True)
+def test_progress_tells_rates(told):
+    sample_posterior(SMALL, **OPTIONS, progress=True)
     shown = told.err
     assert "steps/s, accepted: mu0" in shown and "2 chains" in shown
 
@@ -258,14 +258,14 @@ WRONG = [
 
 
 @pytest.mark.parametrize("change, error, words", WRONG, ids=lambda v: str(v)[:40])
-def test_wrong_calls(small, change, error, words):
+def test_wrong_calls(change, error, words):
     with pytest.raises(error, match=words):
-        sample_posterior(small, **OPTIONS | change)
+        sample_posterior(SMALL, **OPTIONS | change)
 
 
-def test_a_bounded_prior_holds_the_draws(small):
+def test_a_bounded_prior_holds_the_draws():
     found = sample_posterior(
-        small, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}}
+        SMALL, **OPTIONS | {"priors": {"omega": uniform(1.9, 2.1), "mu0": half_normal(2.0)}}
     )
     assert 1.9 < found["omega"].min() and found["omega"].max() < 2.1
     assert found.priors == {
@@ -277,22 +277,20 @@ def test_a_bounded_prior_holds_the_draws(small):
 
 
 @pytest.mark.parametrize("sampler", [sample_posterior, sample_nuts])
-def test_lower_bounds_cut_the_posterior_off(small, sampler):
+def test_lower_bounds_cut_the_posterior_off(sampler):
     """Compare with the posterior of h only, by quadrature above a bound that exceeds its mode."""
     if sampler is sample_nuts:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # ArviZ announces its next version on import
-            pytest.importorskip("nutpie")
+        import_nutpie()
     pytest.importorskip("arviz_stats")
     fixed = [name for name in TRUTH.names() if name != "h"]
-    mode = fit(small, start=TRUTH, fixed=fixed, posterior=True).params.h
+    mode = fit(SMALL, start=TRUTH, fixed=fixed, posterior=True).params.h
     options = {"n_chains": 2, "n_draws": 1000, "n_warmup": 300, "start": TRUTH, "fixed": fixed, "seed": 1}
-    found = sampler(small, least={"h": 1.1 * mode}, **options)
+    found = sampler(SMALL, least={"h": 1.1 * mode}, **options)
     assert found["h"].min() >= 1.1 * mode
     assert found.priors == {"1/h": f"half-normal, sd 10; h at least {1.1 * mode:g}"}
     v = np.linspace(0.3 / mode, 1.0 / (1.1 * mode), 201)[1:]
     log_density = [
-        small.log_likelihood(replace(TRUTH, h=1.0 / one)) - one * one / 200.0 for one in v.tolist()
+        SMALL.log_likelihood(replace(TRUTH, h=1.0 / one)) - one * one / 200.0 for one in v.tolist()
     ]
     density = np.exp(log_density - np.max(log_density))
     one = found.summary(["h"])["h"]
@@ -314,13 +312,13 @@ def test_lower_bounds_cut_the_posterior_off(small, sampler):
         ),
     ],
 )
-def test_wrong_bounds(small, sampler, least, priors, error, words):
+def test_wrong_bounds(sampler, least, priors, error, words):
     with pytest.raises(error, match=words):
-        sampler(small, start=TRUTH, least=least, priors=priors)
+        sampler(SMALL, start=TRUTH, least=least, priors=priors)
 
 
-def test_posterior_object(small, tmp_path):
-    found = sample_posterior(small, **OPTIONS)
+def test_posterior_object(tmp_path):
+    found = sample_posterior(SMALL, **OPTIONS)
     assert isinstance(found, Posterior)
     assert_allclose(found["1/omega"], 1.0 / found["omega"])
     assert found.mean().theta == pytest.approx(found["theta"].mean())
@@ -330,12 +328,12 @@ def test_posterior_object(small, tmp_path):
         found["tau_x"]
 
 
-def test_arviz(small, tmp_path):
+def test_arviz(tmp_path):
     pytest.importorskip("arviz_base")
     pytest.importorskip("arviz_stats")
     pytest.importorskip("h5netcdf")
     xarray = pytest.importorskip("xarray")
-    found = sample_posterior(small, **OPTIONS)
+    found = sample_posterior(SMALL, **OPTIONS)
     rows = found.summary(["theta", "1/h"])
     assert rows["theta"]["mean"] == pytest.approx(found["theta"].mean())
     assert (
@@ -352,28 +350,26 @@ def test_arviz(small, tmp_path):
     )
 
 
-def test_both_samplers_agree(small):
+def test_both_samplers_agree():
     """Posterior means agree within five joint standard errors: one false alarm in 400,000 parameters."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its next version on import
-        pytest.importorskip("nutpie")
+    import_nutpie()
     pytest.importorskip("arviz_stats")
-    one = sample_posterior(small, n_chains=2, n_draws=4000, start=TRUTH, seed=1)
-    two = sample_nuts(small, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
-    assert two.draws.shape == (2, 200, 4) and two.attained_error <= small.error_bound
+    one = sample_posterior(SMALL, n_chains=2, n_draws=4000, start=TRUTH, seed=1)
+    two = sample_nuts(SMALL, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
+    assert two.draws.shape == (2, 200, 4) and two.attained_error <= SMALL.error_bound
     could = attainable(one)
     for name in FREE:
         a, b = (p.summary([name])[name] for p in (one, two))
         assert abs(a["mean"] - b["mean"]) < 5 * math.hypot(a["mcse"], b["mcse"])
         assert 0.5 < a["ess_bulk"] / could[name] < 2.0  # an estimate from 8,000 draws scatters by a fifth
-    assert two.log_likelihood[0, 0] == pytest.approx(small.log_likelihood(two.params(0, 0)), rel=1e-9)
+    assert two.log_likelihood[0, 0] == pytest.approx(SMALL.log_likelihood(two.params(0, 0)), rel=1e-9)
 
 
-def test_attainable_effective_draws(small):
+def test_attainable_effective_draws():
     """For two parameters of correlation rho: w = (1 + rho^2) / (1 - rho^2)."""
     random = np.random.default_rng(1)
     draws = random.normal(size=(2, 20_000, 2)) @ np.linalg.cholesky([[1.0, 0.8], [0.8, 1.0]]).T
-    found = sample_posterior(small, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
+    found = sample_posterior(SMALL, **OPTIONS | {"n_draws": 1, "n_warmup": 0})
     could = attainable(replace(found, names=("mu0", "theta"), draws=draws))
     # sds of rho: 0.2 %
     assert could["mu0"] == pytest.approx(40_000 / (2 * 5.35 * 1.64 / 0.36 - 1.0), rel=0.05)

@@ -11,6 +11,8 @@ from portable.errors import DTypeError, InputError, ShapeError
 from portable.models import hawkes
 from portable.models.hawkes import figures
 
+from .events import wrong_calls
+
 TOWNS = np.array([[3.0, 3.5], [7.5, 6.0]])
 YEAR, N, SD = 8766.0, 400, 0.6
 
@@ -54,7 +56,7 @@ def test_the_forecast_of_marks():
     assert [len(one) for one in found.marks] == found.counts.tolist() and found.counts.sum() > 20
     assert np.isin(np.concatenate(found.marks), made.marks).all()
     plain = hawkes.forecast(
-        hawkes.Likelihood(made.locations, made.times, space="serial"),
+        hawkes.Likelihood(*made[:2], space="serial"),
         hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 0.1, 0.2),
         50.0,
         n_draws=2,
@@ -136,7 +138,4 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("call, error, words", WRONG)
-def test_wrong_calls(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
+test_wrong_calls = wrong_calls(WRONG)

@@ -11,6 +11,8 @@ from portable.models import hawkes
 from portable.models.hawkes.calibration import _TOWN_KM, _TOWNS, SHAPES
 from portable.errors import InputError
 
+from .events import squares
+
 TRUTH = hawkes.Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
 YEAR = 8766.0
 
@@ -44,8 +46,7 @@ def test_level(shape):
 
 def test_triggering_is_found():
     for seed in range(3):
-        made = triggered(seed)
-        assert hawkes.triggering_test(made.locations, made.times, space="threads").p_value == 1 / 200
+        assert hawkes.triggering_test(*triggered(seed)[:2], space="threads").p_value == 1 / 200
 
 
 def test_the_statistic_by_numpy(space):
@@ -62,7 +63,7 @@ def test_the_statistic_by_numpy(space):
     for draw, (w, k) in ((0, (0, 0)), (2, (1, 1)), (3, (2, 0))):
         omega, h = tables.omega[w], tables.h[k]
         places = x[orders[draw]]
-        r2 = ((places[:, None] - places[None]) ** 2).sum(axis=2)
+        r2 = squares(places)
         dt = t[:, None] - t[None]
         xi = np.where(
             dt > 0.0, omega * np.exp(-omega * dt) * np.exp(-0.5 * r2 / h**2) / (2 * np.pi * h**2), 0.0
@@ -93,7 +94,7 @@ def test_noise_has_no_theta():
 
 def test_the_default_finds_what_was_simulated():
     made = triggered(1, 420.0)
-    found = hawkes.fit_background(made.locations, made.times, horizon_h=YEAR, space="threads").fit
+    found = hawkes.fit_background(*made[:2], horizon_h=YEAR, space="threads").fit
     assert found.converged and not found.notes and found.test.rejects()
     for name in ("theta", "omega", "h"):
         low, high = found.interval(name, 0.999)
@@ -149,7 +150,7 @@ def test_coarse_times_are_noted(unit, words):
     coarse = unit * np.floor(made.times / unit)
     likelihood = hawkes.Likelihood(made.locations, coarse, space="threads")
     assert any(words in note for note in hawkes.notes(likelihood, TRUTH, n_simulations=0))
-    fine = hawkes.Likelihood(made.locations, made.times, space="threads")
+    fine = hawkes.Likelihood(*made[:2], space="threads")
     assert not hawkes.notes(fine, TRUTH, n_simulations=0)
     dates = np.datetime64("2026") + coarse.astype("m8[h]")
     table = dict(zip(("x_km", "y_km", "t_hours"), (*made.locations.T, dates)))
@@ -250,5 +251,4 @@ def test_long_records_are_tested_in_stretches(monkeypatch):
     places, times = even(8, 450)
     found = hawkes.triggering_test(places, times, n_simulations=19, space="threads")
     assert found.n_tested == 400
-    made = triggered(4, 330.0)
-    assert hawkes.triggering_test(made.locations, made.times, space="threads").p_value == 1 / 200
+    assert hawkes.triggering_test(*triggered(4, 330.0)[:2], space="threads").p_value == 1 / 200

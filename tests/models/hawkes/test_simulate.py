@@ -58,12 +58,17 @@ def test_offspring_number_delay_and_displacement(simulation):
     assert np.all(abs((shift**2).mean(axis=0) - 1.0) < 5 * (2 / n_children) ** 0.5)
 
 
-def test_probabilities_find_the_offspring():
-    """Offspring are seconds and metres from their parents, immigrants kilometres and days apart: parents are
-    certain."""
+def sure():
+    """Return parameters, the likelihood of events, and their parents, which are certain: offspring are
+    seconds and metres from them, immigrants kilometres and days apart."""
     params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
-    locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
-    probabilities = Likelihood(locations, times, space="serial").excitation_probabilities(params)
+    *events, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
+    return params, Likelihood(*events, space="serial"), parents
+
+
+def test_probabilities_find_the_offspring():
+    params, likelihood, parents = sure()
+    probabilities = likelihood.excitation_probabilities(params)
     assert 10 < (parents >= 0).sum() < 60
     np.testing.assert_array_equal(probabilities > 0.5, parents >= 0)
 

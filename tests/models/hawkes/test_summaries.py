@@ -25,12 +25,13 @@ from portable.errors import DTypeError, InputError, ShapeError
 from . import reference
 from .events import PARAMS, random_events
 from .test_gradient import TWO, known
+from .test_simulate import sure
 
 MARK = 0.0  # mark of an event, if the function needs none
 
 
 def test_probabilities_over_a_posterior(space):
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     likelihood = Likelihood(locations, times, space=space)
     posterior = sample_posterior(
         likelihood, n_chains=2, n_draws=25, n_warmup=1, start=[PARAMS, PARAMS], seed=1
@@ -52,7 +53,7 @@ def test_probabilities_over_a_posterior(space):
 @pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
 def test_parents(space, params):
     """Rows add up to 1, and to the probabilities of being triggered."""
-    locations, times = random_events(41, 2)
+    locations, times = random_events(41)
     likelihood = Likelihood(locations, times, space=space)
     found = parent_probabilities(likelihood, params)
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
@@ -66,13 +67,11 @@ def test_parents(space, params):
 
 def test_families():
     """Events with certain parents have the families of the simulation."""
-    params = replace(PARAMS, omega=60.0, h=0.01, tau_t=336.0)
-    locations, times, parents = simulate(params, n_immigrants=60, horizon_h=5000.0, seed=4)
-    wanted = np.ones(len(times))
-    for child in range(len(times) - 1, -1, -1):
+    params, likelihood, parents = sure()
+    wanted = np.ones(len(parents))
+    for child in range(len(parents) - 1, -1, -1):
         if parents[child] >= 0:
             wanted[parents[child]] += wanted[child]
-    likelihood = Likelihood(locations, times, space="serial")
     found = parent_probabilities(likelihood, params)
     sizes = cluster_sizes(found)
     assert sizes.sum() == pytest.approx(wanted.sum(), rel=0.05)
@@ -80,7 +79,7 @@ def test_families():
 
 
 def test_intensity(space):
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     likelihood = Likelihood(locations, times, space=space)
     mu, xi = reference.rates(locations, times, PARAMS)
     background, excitation = intensity(likelihood, PARAMS, locations, times)
@@ -101,7 +100,7 @@ def test_residuals_are_the_compensator(space):
     """At the last event the residual is the reference's total expectation; before, its expectation with the
     horizon at that event."""
     pytest.importorskip("scipy")
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     likelihood = Likelihood(locations, times, space=space)
     found = residuals(likelihood, PARAMS)
     assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
@@ -118,17 +117,13 @@ def test_residuals_tell_right_from_wrong():
     """The true model is not rejected (p > 0.001, a false alarm of one in a thousand), one without excitation
     is."""
     pytest.importorskip("scipy")
-    truth, made, background, horizon_h = known()
-    likelihood = Likelihood(
-        made.locations, made.times, background=background, horizon_h=horizon_h, space="serial"
-    )
+    truth, times, likelihood = known()
     right = residuals(likelihood, truth)
-    wrong = residuals(likelihood, replace(truth, mu0=len(made.times) / 400.0, theta=1e-9))
-    assert right.p_value > 1e-3 and abs(right.correlation) < 4 / len(made.times) ** 0.5
+    wrong = residuals(likelihood, replace(truth, mu0=len(times) / 400.0, theta=1e-9))
+    assert right.p_value > 1e-3 and abs(right.correlation) < 4 / len(times) ** 0.5
     assert wrong.p_value < 1e-12
-    given = Likelihood(
-        made.locations, made.times, background=Background(background.density, 400.0), space="serial"
-    )
+    places, background = likelihood.sums.locations, Background(likelihood.background.density, 400.0)
+    given = Likelihood(places, times, background=background, space="serial")
     with pytest.raises(InputError, match="its background has no mass_until"):
         residuals(given, truth)
 
@@ -182,7 +177,7 @@ def test_triggering_functions_keep_their_contract(trigger, p):
 
 
 def test_wrong_calls():
-    likelihood = Likelihood(*random_events(9, 2), space="serial")
+    likelihood = Likelihood(*random_events(9), space="serial")
     with pytest.raises(DTypeError, match="posterior must be hawkes.Posterior, got float"):
         posterior_probabilities(likelihood, 1.0)
     with pytest.raises(DTypeError, match="parents must come from parent_probabilities"):

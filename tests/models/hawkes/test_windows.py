@@ -33,7 +33,7 @@ scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
 )
 def test_the_bound_holds(space, params, background_self, bound, method):
     """Tolerances are loose, so that the effect of omitted pairs exceeds rounding."""
-    locations, times = random_events(13, 2)
+    locations, times = random_events(13)
     options = {"background_self": background_self}
     likelihood = Likelihood(locations, times, method=method, error_bound=bound, space=space, **options)
     value = likelihood.log_likelihood(params)
@@ -47,7 +47,7 @@ def test_the_bound_holds(space, params, background_self, bound, method):
 
 
 def test_something_is_left_out(space):
-    locations, times = random_events(41, 2)
+    locations, times = random_events(41)
     likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
     error = reference.log_likelihood(locations, times, PARAMS) - likelihood.log_likelihood(PARAMS)
     assert likelihood.windows.background_h < times[-1] - times[0]
@@ -68,7 +68,7 @@ def test_windows_widen_for_an_event_far_from_all_others(space):
 
 
 def test_all_pairs_has_no_such_error(space):
-    likelihood = Likelihood(*random_events(13, 2), method="all_pairs", space=space)
+    likelihood = Likelihood(*random_events(13), method="all_pairs", space=space)
     assert likelihood.attained_error is None
     likelihood.log_likelihood(PARAMS)
     assert likelihood.attained_error == 0.0
@@ -93,7 +93,7 @@ def test_auto_counts_pairs():
 
 
 def test_mixed_windows(space):
-    locations, times = random_events(41, 2)
+    locations, times = random_events(41)
     likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, dtype="mixed", space=space)
     exact = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
     assert likelihood.log_likelihood(PARAMS) == pytest.approx(exact.log_likelihood(PARAMS), rel=1e-6)
@@ -115,7 +115,7 @@ def test_kept_sums_serve_narrower_windows(space):
     """After a widened evaluation the stored background is wider than requested, and therefore only more
     exact.
     """
-    locations, times = random_events(41, 2)
+    locations, times = random_events(41)
     likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
     for theta in (1e-6, 0.9):
         params = replace(PARAMS, theta=theta)
