@@ -28,6 +28,7 @@ from .calibration import Calibration, calibrate
 from .catalogue import Catalogue, read_catalogue
 from .checks import Places, places
 from .compose import compose
+from .covariates import Covariates, season
 from .triggering import Decay, exponentials, omori, EXPONENTIAL, Triggering
 from .fit import Fit, fit
 from .forecast import Declustered, Forecast, PredictiveCheck, decluster, forecast, predictive_check
@@ -71,6 +72,7 @@ __all__ = [
     "BackgroundFit",
     "Calibration",
     "Catalogue",
+    "Covariates",
     "Decay",
     "Declustered",
     "Evidence",
@@ -135,6 +137,7 @@ __all__ = [
     "sample_nuts",
     "sample_posterior",
     "score_forecast",
+    "season",
     "simulate",
     "simulate_mutual",
     "thinned_residuals",

@@ -31,6 +31,7 @@ from portable.errors import InputError
 
 from ..shared import ArrayLike, Floats, Shown, check_choice, check_count
 from .checks import check_enough, check_events, check_horizon, spread_of
+from .covariates import draw_times, period_of
 from .fit import Fit, fit
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
@@ -246,7 +247,7 @@ class _Maker:
                 self.widths = self._choose(weights)
                 self.bandwidth_km = float(np.median(self.widths))
         hours = np.diff(self.edges)
-        counts = np.bincount(_period(self.edges, self.times), weights, minlength=len(hours))
+        counts = np.bincount(period_of(self.edges, self.times), weights, minlength=len(hours))
         # In a period without background events the background would be 0 and its events certain offspring;
         # each period therefore has at least half an event.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
@@ -317,12 +318,6 @@ class _Maker:
         return max(tried)[1]
 
 
-def _period(edges, times):
-    """Return the period of each time; times before the first or after the last edge belong to the first or
-    last period."""
-    return np.clip(np.searchsorted(edges, times, side="right") - 1, 0, len(edges) - 2)
-
-
 @dataclass
 class _Law:
     """The density of a background: a density in space times a rate in time; after the record, the rate of
@@ -340,7 +335,7 @@ class _Law:
     kernels: Any = None
 
     def rate(self, times):
-        return self.rates[_period(self.edges, times)]
+        return self.rates[period_of(self.edges, times)]
 
     def at(self, locations, times):
         """Return the background density at places and times."""
@@ -351,8 +346,8 @@ class _Law:
     def draw(self, random, mu0, begin, end):
         """Simulate background events between two times."""
         cuts = np.unique(np.clip([begin, end, *self.edges], begin, end))
-        counts = random.poisson(mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts))
-        times, region = random.uniform(np.repeat(cuts[:-1], counts), np.repeat(cuts[1:], counts)), self.region
+        means = mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts)
+        times, region = draw_times(random, cuts, means[:, None])[0], self.region
         if self.kernels is None:
             return region.draw(random, len(times)), times
         locations, weights, widths = self.kernels

@@ -28,6 +28,7 @@ from ..shared.posteriors import mixing_looked_at
 from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
+from .covariates import Covariates, season
 from .fit import fit
 from .histogram import fit_histogram
 from .likelihood import Likelihood
@@ -186,7 +187,8 @@ CLUSTERS = {
     "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
     "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
 }
-KINDS = "one decay", "two decays", "omori", "histogram"  # of excitation in time
+# of excitation in time; in the second kind the background has a daily season and a covariate
+KINDS = "one decay", "covariates", "two decays", "omori", "histogram"
 NAMES = ("theta", "omega", "h")
 LEVEL, ALPHA = 0.9, 0.05
 _YEAR_H, _IMMIGRANTS, _TOWN_KM = 8766.0, 300.0, 0.4
@@ -195,6 +197,7 @@ _TOWNS = np.array([[3.0, 3.5], [7.5, 6.0]])
 _CENTRES = np.array([[2.5, 3.0], [7.0, 2.0], [5.0, 7.5]])
 _TRIGGERED = Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
 _MUTUAL_H, _MU = 3_000.0, (0.2, 0.1, 0.05)  # some 1,700 events
+_HOURS = np.arange(_MUTUAL_H + 1.0)
 _INFLUENCE = np.array([[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]])
 _EDGES = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 6.0])  # hours
 
@@ -376,18 +379,28 @@ def _mutual(kind, seed, space, k):
     """Return, for data set k of three types, which intervals contain the true values."""
     if kind == "histogram":
         return _histogram(seed, space, k)
-    rates, weights = np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None
-    if kind == "omori":
-        rates, weights = omori_rates(1.5, 0.5, within_h=_MUTUAL_H)
+    weights, rates, b, how = _model(kind)
     shares = np.full(len(rates), 1.0 / len(rates)) if weights is None else weights
-    truth = Mutual(_MU, shares[:, None, None] * _INFLUENCE, rates)
-    made = simulate_mutual(truth, _MUTUAL_H, seed=1_000_003 * seed + k)
-    how = {"n_types": 3, "space": space, "start_h": 0.0, "horizon_h": _MUTUAL_H}
+    truth = Mutual(_MU, shares[:, None, None] * _INFLUENCE, rates, b)
+    made = simulate_mutual(truth, _MUTUAL_H, seed=1_000_003 * seed + k, **how)
+    how |= {"n_types": 3, "space": space, "start_h": 0.0, "horizon_h": _MUTUAL_H}
     likelihood = MutualLikelihood(made.times, made.types, **how)
-    found = fit_mutual(likelihood, rates, weights=weights, fixed_rates=kind != "one decay")
-    held = _contained(found, truth, ("mu", "influence", "rates")[: 2 + (kind == "one decay")])
+    one = len(rates) == 1
+    found = fit_mutual(likelihood, rates, weights=weights, fixed_rates=not one)
+    held = _contained(found, truth, ("mu", "influence", "rates", "coefficients")[: 2 + one + (b is not None)])
     none = _INFLUENCE == 0.0
     return held | {"no influence": held["influence"][none], "influence": held["influence"][~none]}
+
+
+def _model(kind):
+    """Return weights and rates of decays, coefficients, and options of the likelihood."""
+    if kind == "omori":
+        return *omori_rates(1.5, 0.5, within_h=_MUTUAL_H)[::-1], None, {}
+    if kind != "covariates":
+        return None, np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None, {}
+    values = np.column_stack([season(_HOURS, 24.0), np.sin(0.01 * _HOURS[1:])])
+    table = Covariates(_HOURS, values)
+    return None, np.array([1.5]), np.diag([0.8, -0.5, 0.3]), {"covariates": table}
 
 
 def _histogram(seed, space, k):

@@ -16,7 +16,7 @@ from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive
 from .posterior import Posterior
 from .probabilities import parent_probabilities
-from .simulate import generations
+from .simulate import births_of, generations
 from .triggering import tabulate_shares
 
 
@@ -154,9 +154,9 @@ def _after(likelihood, params, begin, end, random, max_events):
 def _with_offspring(params, locations, times, end, max_events, random, pool):
     """Return locations, times and marks of given events and all their offspring until `end`, in the order
     of time; marks are drawn from `pool`."""
-    locations, times, _, marks = generations(
-        params, locations, times, end, max_events, random, lambda r, n: r.choice(pool, n)
-    )
+    n_dims, marks = locations.shape[1], random.choice(pool, len(times))
+    births = births_of(params, n_dims, random, lambda random, n: random.choice(pool, n), max_events)
+    locations, times, _, marks = generations(births, locations, times, marks, end)
     order = np.argsort(times)
     return locations[order], times[order], marks[order]
 

@@ -27,27 +27,18 @@ from ..shared import (
     Floats,
     Ints,
     Shown,
-    as_numbers,
     check_count,
-    check_finite,
     check_kind,
     check_number,
     check_numbers,
     check_seed,
 )
-from .simulate import sort_events
+from .checks import check_each
+from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
+from .parameters import check_signs, check_positive
+from .simulate import generations, sort_events
 
 _MOST_EVENTS = 10**8
-
-
-def _nonnegative(value, name, shape):
-    array = check_numbers(value, name)
-    if array.shape != shape:
-        raise ShapeError(f"{name} has shape {array.shape}; expected {shape}")
-    if (array < 0.0).any():
-        at = tuple(np.argwhere(array < 0.0)[0].tolist())
-        raise InputError(f"{name}[{', '.join(map(str, at))}] is {array[at]}; expected at least 0")
-    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +53,8 @@ class Mutual(Shown):
         branching[k, j, i]: expected direct offspring of type j of an event of type i, through decay k.
     rates : array-like, shape (n_rates,), or float; an hour
         Of the exponential decays; 1 / rate is a mean delay.
+    coefficients : array-like, shape (n_types, n_covariates), optional
+        b of a background that is mu exp(b . z(t)), for covariates z (`Covariates`).
 
     Raises
     ------
@@ -72,17 +65,19 @@ class Mutual(Shown):
     mu: Any
     branching: Any
     rates: Any
+    coefficients: Any = None
 
     def __post_init__(self) -> None:
-        rates = check_rates(self.rates)
-        mu = check_numbers(self.mu, "mu", 1)
-        branching = as_numbers(self.branching, "branching")
+        rates, mu = check_rates(self.rates), check_numbers(self.mu, "mu", 1)
+        branching, n, b = check_numbers(self.branching, "branching"), len(mu), self.coefficients
         if branching.ndim == 2 and len(rates) == 1:
             branching = branching[None]
-        n = len(mu)
-        object.__setattr__(self, "rates", rates)
-        object.__setattr__(self, "mu", _nonnegative(mu, "mu", (n,)))
-        object.__setattr__(self, "branching", _nonnegative(branching, "branching", (len(rates), n, n)))
+        if branching.shape != (len(rates), n, n):
+            raise ShapeError(f"branching has shape {branching.shape}; expected {(len(rates), n, n)}")
+        b = np.empty((n, 0)) if b is None else check_each(b, "coefficients", n, "types", 2)
+        branching, mu = check_signs(branching, "branching"), check_signs(mu, "mu")
+        for name, value in zip(self.__match_args__, (mu, branching, rates, b)):
+            object.__setattr__(self, name, value)
 
     @property
     def influence(self) -> Floats:
@@ -97,13 +92,10 @@ class Mutual(Shown):
 
 
 def check_rates(rates):
-    rates = check_finite(np.atleast_1d(as_numbers(rates, "rates")), "rates")
+    rates = np.atleast_1d(check_numbers(rates, "rates"))
     if rates.ndim != 1 or not len(rates):
         raise ShapeError(f"rates has shape {rates.shape}; expected shape (n_rates,)")
-    if (rates <= 0.0).any():
-        k = int(np.argmax(rates <= 0.0))
-        raise InputError(f"rates[{k}] is {rates[k]}; expected a positive number")
-    return rates
+    return check_signs(rates, "rates", positive=True)
 
 
 class MutualSlopes(NamedTuple):
@@ -113,6 +105,7 @@ class MutualSlopes(NamedTuple):
     mu: Floats
     branching: Floats
     rates: Floats | None
+    coefficients: Floats
 
 
 class MutualSimulation(NamedTuple):
@@ -131,7 +124,9 @@ class MutualSimulation(NamedTuple):
     parents: Ints
 
 
-def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> MutualSimulation:
+def simulate_mutual(
+    params: Mutual, horizon_h: float, *, covariates: Covariates = CONSTANT, seed: int = 0
+) -> MutualSimulation:
     """Simulate mutually exciting types of events from time 0, without earlier events, generation by
     generation.
 
@@ -139,6 +134,8 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
     ----------
     params : Mutual
     horizon_h : float, hours
+    covariates : Covariates, optional
+        Of the background; the coefficients are those of `params`.
     seed : int
 
     Returns
@@ -151,65 +148,58 @@ def simulate_mutual(params: Mutual, horizon_h: float, *, seed: int = 0) -> Mutua
         An argument is out of range; clusters do not end and there are more than 100 million events.
     """
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
-    horizon = check_number(horizon_h, "horizon_h", above=0.0)
+    horizon = check_positive(horizon_h, "horizon_h")
     none = np.zeros((len(params.rates), len(params.mu)))
-    return draw_after(params, none, horizon, np.random.default_rng(check_seed(seed)))
+    return draw_after(params, none, covariates, 0.0, horizon, np.random.default_rng(check_seed(seed)))
 
 
-def draw_after(params, past, hours, random):
+def draw_after(params, past, covariates, begin, hours, random):
     """Draw the events of the next `hours`, generation by generation; `past` holds R_ki of the earlier
     events at the beginning."""
-    times, types = _first_generation(params, past, hours, random)
-    generations, n_before, born = [(times, types, np.full(len(types), -1))], 0, _Births(params)
-    while generations[-1][0].size:
-        times, types, _ = generations[-1]
-        parent, kind, delay = born.draw(random, types)
-        kept = (when := times[parent] + delay) <= hours
-        generations.append((when[kept], kind[kept], n_before + parent[kept]))
-        n_before += len(times)
-        if n_before + len(parent) > _MOST_EVENTS:
-            raise InputError(
-                f"params: more than {_MOST_EVENTS:,} events; the largest eigenvalue of the influence is"
-                f" {params.radius:.3g}; expected less than 1"
-            )
-    times, types, parents = map(np.concatenate, zip(*generations))
-    order, parents = sort_events(times, parents)
-    return MutualSimulation(times[order], types[order], parents)
-
-
-def _first_generation(params, past, hours, random):
-    """Draw the immigrants, and the direct offspring of the earlier events."""
-    types = np.repeat(np.arange(len(params.mu)), random.poisson(params.mu * hours))
-    times = random.uniform(0.0, hours, len(types))
-    if not past.any():
-        return times, types
+    edges = clipped(covariates, begin, hours)
+    means = params.mu * np.diff(edges)[:, None] * growth_of(covariates, params)
+    times, types = draw_times(random, edges, means)
     # Given that a delay exceeds the parent's age, the excess is exponential with the same rate.
     decays, kinds, sources = np.indices(params.branching.shape).reshape(3, -1)
     n = random.poisson(params.branching.ravel() * past[decays, sources])
     delays = random.exponential(1.0 / params.rates[np.repeat(decays, n)])
     seen = delays <= hours
-    return np.append(times, delays[seen]), np.append(types, np.repeat(kinds, n)[seen])
+    times, types = np.append(times, delays[seen]), np.append(types, np.repeat(kinds, n)[seen])
+    births, nowhere = _births_of(params, random), np.empty((len(times), 0))
+    _, times, parents, types = generations(births, nowhere, times, types, hours)
+    order, parents = sort_events(times, parents)
+    return MutualSimulation(times[order], types[order], parents)
 
 
-class _Births:
-    """A sampler of direct offspring: the cells (j, k) of type i divide the interval from i to i + 1 in
-    proportion to their expected offspring."""
+def _cells_of(branching):
+    """Return the expected offspring of each type i, and the ends of its cells (j, k), which divide the
+    interval from i to i + 1 in proportion to their expected offspring."""
+    columns = branching.transpose(2, 1, 0).reshape(branching.shape[2], -1)
+    means = columns.sum(axis=1)
+    shares = np.cumsum(columns, axis=1) / np.maximum(means, 1e-300)[:, None]
+    return means, (np.minimum(shares, 1.0) + np.arange(len(means))[:, None]).ravel()
 
-    def __init__(self, params):
-        self.rates, (self.n_rates, n, _) = params.rates, params.branching.shape
-        columns = params.branching.transpose(2, 1, 0).reshape(n, -1)
-        self.means, self.n_cells = columns.sum(axis=1), columns.shape[1]
-        shares = np.cumsum(columns, axis=1) / np.maximum(self.means, 1e-300)[:, None]
-        self.ends = (np.minimum(shares, 1.0) + np.arange(n)[:, None]).ravel()
 
-    def draw(self, random, types):
-        """Draw all children of events of these types: the index of each child's parent, its type and its
-        delay."""
-        parent = np.repeat(np.arange(len(types)), random.poisson(self.means[types]))
+def _births_of(params, random):
+    """Return a function for `generations` that draws the offspring of events of these types."""
+    (means, ends), n_rates = _cells_of(params.branching), len(params.rates)
+    n_cells = len(means) * n_rates
+
+    def births(types, n_events):
+        n_offspring = random.poisson(means[types])
+        if n_events + n_offspring.sum() > _MOST_EVENTS:
+            raise InputError(
+                f"params: more than {_MOST_EVENTS:,} events; the largest eigenvalue of the influence is"
+                f" {params.radius:.3g}; expected less than 1"
+            )
+        parent = np.repeat(np.arange(len(types)), n_offspring)
         source = types[parent]
-        cell = np.searchsorted(self.ends, source + random.random(len(source)), side="right")
-        cell = np.minimum(cell - source * self.n_cells, self.n_cells - 1)
-        return parent, cell // self.n_rates, random.exponential(1.0 / self.rates[cell % self.n_rates])
+        cell = np.searchsorted(ends, source + random.random(len(source)), side="right")
+        cell = np.minimum(cell - source * n_cells, n_cells - 1)
+        delays = random.exponential(1.0 / params.rates[cell % n_rates])
+        return parent, delays, np.empty((len(cell), 0)), lambda some: cell[some] // n_rates
+
+    return births
 
 
 def omori_rates(p: float, c_h: float, *, within_h: float, n_rates: int = 24) -> tuple[Floats, Floats]:
@@ -238,8 +228,8 @@ def omori_rates(p: float, c_h: float, *, within_h: float, n_rates: int = 24) -> 
     DTypeError, FiniteError, InputError
         A number is out of range.
     """
-    p, c = check_number(p, "p", above=1.0), check_number(c_h, "c_h", above=0.0)
-    longest = check_number(within_h, "within_h", above=0.0)
+    p, c = check_number(p, "p", above=1.0), check_positive(c_h, "c_h")
+    longest = check_positive(within_h, "within_h")
     rates = np.geomspace(1e-2 / max(longest, c), 40.0 / c, check_count(n_rates, "n_rates", 2))
     weights = (c * rates) ** (p - 1.0) * np.exp(-c * rates)
     return rates, weights / weights.sum()

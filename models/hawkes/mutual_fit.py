@@ -12,9 +12,11 @@ from portable.errors import InputError
 
 from ..shared import ArrayLike, Floats, Shown, check_choice, check_count, check_kind, need
 from .checks import check_each
+from .covariates import growth_of
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
+from .parameters import check_signs
 
 _LEAST_MU = 1e-8  # lower bound of mu as a share of the mean rate of a type, so that no event has a rate of 0
 _STEP = 1e-4  # step in the logarithms of rates for numerical second derivatives
@@ -28,6 +30,7 @@ class _Spread(NamedTuple):
     mu: Floats
     influence: Floats
     rates: Floats
+    coefficients: Floats
     slopes: Floats
     curvatures: Floats
 
@@ -71,13 +74,13 @@ class MutualFit(Shown):
     def interval(self, name: str, level: float = 0.95) -> tuple[Floats, Floats]:
         """Return confidence limits of a parameter, from the observed information.
 
-        The limits of `mu` and `influence` are normal limits about the estimate, truncated at 0. For an
+        The limits are normal limits about the estimate, those of `mu` and `influence` truncated at 0. For an
         influence estimated as 0, the upper limit is the value at which a quadratic approximation of the
         log-likelihood has decreased by z^2 / 2. The limits of `rates` are normal limits of the logarithm.
 
         Parameters
         ----------
-        name : {"mu", "influence", "rates"}
+        name : {"mu", "influence", "rates", "coefficients"}
         level : float, between 0 and 1
 
         Returns
@@ -90,7 +93,7 @@ class MutualFit(Shown):
         DTypeError, InputError
             `level` is out of range; there is no such parameter, or no standard errors.
         """
-        check_choice(name, "name", ("mu", "influence", "rates"))
+        check_choice(name, "name", ("mu", "influence", "rates", "coefficients"))
         z = standard_score(level)
         if self._spread is None:
             raise InputError("this fit has no standard errors: pass errors=True to fit_mutual")
@@ -99,7 +102,9 @@ class MutualFit(Shown):
             with np.errstate(over="ignore"):
                 width = np.exp(z * error / value)
             return value / width, value * width
-        low, high = np.maximum(value - z * error, 0.0), value + z * error
+        low, high = value - z * error, value + z * error
+        if name != "coefficients":
+            low = np.maximum(low, 0.0)
         if name == "influence":
             high = np.where(value > 0.0, high, self._spread.reach(z))
             low = np.where(value > 0.0, low, 0.0)
@@ -135,37 +140,42 @@ class MutualFit(Shown):
 
 
 class _Problem:
-    """The log-likelihood as a function of scaled coordinates: mu, branching ratios, logarithms of rates."""
+    """The log-likelihood as a function of scaled coordinates: mu, branching ratios, logarithms of rates,
+    coefficients."""
 
     def __init__(self, likelihood, rates, weights, fixed_rates):
         self.likelihood, self.rates, self.fixed = likelihood, rates, fixed_rates
         # branching[k] = shares[k, r] * free[r]: separate ratios for each decay, or one ratio distributed by
         # weights
         self.shares = np.eye(len(rates)) if weights is None else weights[:, None]
-        n = likelihood.n_types
+        n, values = likelihood.n_types, likelihood.covariates.values
         self.shape = self.shares.shape[1], n, n
-        hours = likelihood.horizon_h - likelihood.start_h
-        self.mean = np.maximum(likelihood.counts, 1) / hours
+        self.mean = np.maximum(likelihood.counts, 1) / likelihood.hours
         error = self.mean / np.sqrt(np.maximum(likelihood.counts, 1))
-        ratios = np.broadcast_to(error[:, None] / self.mean, self.shape).ravel()
-        logs = np.full(0 if fixed_rates else len(rates), likelihood.n_events**-0.5)
-        self.scale = np.concatenate([error, ratios, logs])
-        self.n = n
+        ratios = np.broadcast_to(error[:, None] / self.mean, self.shape)
+        self.n, self.n_linear = n, n + ratios.size
+        units = np.ones(self.n_linear + (0 if fixed_rates else len(rates)))
+        self.units = np.append(units, np.tile(1.0 / np.maximum(np.ptp(values, axis=0), 1e-300), n))
+        self.scale = self.units * likelihood.n_events**-0.5
+        self.scale[: self.n_linear] = np.append(error, ratios)
 
     def params(self, z):
-        mu, free = self.split(x := z * self.scale)
-        rates = self.rates if self.fixed else self.rates * np.exp(x[self.n + free.size :])
-        return Mutual(mu, np.tensordot(self.shares, np.maximum(free, 0.0), 1), rates)
+        mu, free, rest = self.split(z * self.scale)
+        logs, b = np.split(rest, [0 if self.fixed else len(self.rates)])
+        rates = self.rates if self.fixed else self.rates * np.exp(logs)
+        return Mutual(mu, np.tensordot(self.shares, np.maximum(free, 0.0), 1), rates, b.reshape(self.n, -1))
 
     def split(self, x):
-        """Return mu and the free ratios among the coordinates."""
-        return x[: self.n], x[self.n : self.n + np.prod(self.shape)].reshape(self.shape)
+        """Return mu, the free ratios, and the other coordinates."""
+        mu, free, rest = np.split(x, [self.n, self.n_linear])
+        return mu, free.reshape(self.shape), rest
 
     def slopes(self, params):
         """Return the log-likelihood and its derivatives in mu, free ratios and logarithms of rates."""
         value, slopes = self.likelihood.gradient(params, rates=not self.fixed)
-        parts = [slopes.mu, np.tensordot(self.shares.T, slopes.branching, 1).ravel()]
-        return value, np.concatenate(parts if self.fixed else [*parts, slopes.rates * params.rates])
+        ratios = np.tensordot(self.shares.T, slopes.branching, 1).ravel()
+        logs = () if self.fixed else slopes.rates * params.rates
+        return value, np.concatenate([slopes.mu, ratios, logs, slopes.coefficients.ravel()])
 
     def __call__(self, z):
         value, slopes = self.slopes(self.params(z))
@@ -173,22 +183,15 @@ class _Problem:
 
     def solve(self, max_iter):
         """Return the optimum as SciPy's result object."""
-        optimize = need("scipy.optimize", "stats", "fit_mutual")
-        how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
-        bounds = list(zip(*self.bounds()))
-        return optimize.minimize(self, self.start(), jac=True, method="L-BFGS-B", bounds=bounds, options=how)
-
-    def start(self):
-        free = np.full(self.shape, 0.3 / (self.n * self.shape[0]))
-        at = [0.7 * self.mean, free.ravel(), *([] if self.fixed else [np.zeros(len(self.rates))])]
-        return np.concatenate(at) / self.scale
-
-    def bounds(self):
-        low, high = np.zeros(len(self.scale)), np.full(len(self.scale), np.inf)
+        optimize, n = need("scipy.optimize", "stats", "fit_mutual"), self.n_linear
+        low, high, at = -30.0 * self.units, 30.0 * self.units, 0.0 * self.units
+        low[:n], high[:n], at[:n] = 0.0, np.inf, 0.3 / (self.n * self.shape[0])
         low[: self.n] = _LEAST_MU * self.mean * (self.likelihood.counts > 0)
-        if not self.fixed:
-            low[-len(self.rates) :], high[-len(self.rates) :] = -30.0, 30.0
-        return low / self.scale, high / self.scale
+        at[: self.n] = 0.7 * self.mean
+        start, *bounds = (v / self.scale for v in (at, low, high))
+        how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
+        how = {"jac": True, "method": "L-BFGS-B", "bounds": list(zip(*bounds)), "options": how}
+        return optimize.minimize(self, start, **how)
 
 
 def fit_mutual(
@@ -232,17 +235,16 @@ def fit_mutual(
     the Institute of Statistical Mathematics 30 (1978), 243.
     """
     check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
-    hours = likelihood.horizon_h - likelihood.start_h
-    rates = check_rates(likelihood.n_events / hours if rates is None else rates)
+    rates = check_rates(likelihood.n_events / likelihood.hours if rates is None else rates)
     problem = _Problem(likelihood, rates, _check_weights(weights, rates), fixed_rates or weights is not None)
     found = problem.solve(check_count(max_iter, "max_iter"))
     params = problem.params(found.x)
-    said, spread = _notes(likelihood, params, hours), None
+    said, spread = _notes(likelihood, params), None
     size = likelihood.n_types * (1 + problem.shape[0] * likelihood.n_types) ** 2
     if errors and size > _MOST_NUMBERS:
         said.append(f"no standard errors: the observed information holds {size:,} numbers")
     elif errors:
-        spread = _spread(problem, params)
+        spread = _spread(problem, found.x)
     return MutualFit(
         params, -float(found.fun), len(found.x), likelihood.names, bool(found.success), tuple(said), spread
     )
@@ -251,13 +253,13 @@ def fit_mutual(
 def _check_weights(weights, rates):
     if weights is None:
         return None
-    weights = check_each(weights, "weights", len(rates), "rates")
-    if (weights < 0.0).any() or not weights.sum() > 0.0:
-        raise InputError(f"weights has {weights.min()}; expected at least 0, and one above 0")
+    weights = check_signs(check_each(weights, "weights", len(rates), "rates"), "weights")
+    if not weights.sum() > 0.0:
+        raise InputError("weights are all 0; expected one above 0")
     return weights / weights.sum()
 
 
-def _notes(likelihood, params, hours):
+def _notes(likelihood, params):
     said = []
     silent = [str(name) for name, n in zip(likelihood.names, likelihood.counts) if n == 0]
     if silent:
@@ -269,7 +271,7 @@ def _notes(likelihood, params, hours):
         said.append(
             f"the largest eigenvalue of the influence is {params.radius:.3g}: from 1 on clusters never end"
         )
-    slow = np.flatnonzero(params.rates * hours < 1.0)
+    slow = np.flatnonzero(params.rates * likelihood.hours < 1.0)
     if slow.size:
         said.append(
             f"rates[{slow[0]}]: delays longer than the record are no other than a rate without triggering"
@@ -277,36 +279,31 @@ def _notes(likelihood, params, hours):
     return said
 
 
-def _spread(problem, params):
+def _spread(problem, z):
     """Return standard errors from the observed information: analytic for mu and the ratios, separately for
-    each target; the terms that involve the rates by differences of the gradient."""
-    at, active = _coordinates(problem, params)
-    information, rows = _information(problem, params.rates, at), _slopes_in_rates(problem, params)
-    parts = [_by_target(*problem.split(row)) for row in rows]
-    # for each target, its cross terms with the rates
+    each target; the terms that involve rates and coefficients by differences of the gradient."""
+    params, at = problem.params(z), _by_target(*problem.split(z * problem.scale)[:2])
+    active = at > 0.0
+    active[:, 0] = params.mu > 2.0 * _LEAST_MU * problem.mean
+    information, rows = _information(problem, params, at), _slopes_in_units(problem, z)
+    parts = [_by_target(*problem.split(row)[:2]) for row in rows]
+    # for each target, its cross terms with rates and coefficients
     shared = np.reshape(parts, (len(rows), *at.shape)).swapaxes(0, 1)
     inverses, covariances, of_rates = _inverted(information, active, shared, rows[:, at.size :])
     mu, influence = (np.sqrt(v) for v in _variances(covariances, problem.shape))
     kept = [np.diag(one - one @ inverse @ one)[1:] for one, inverse in zip(information, inverses)]
     curvatures = np.maximum(kept, 0.0).reshape(problem.n, -1, problem.n).swapaxes(0, 1)
-    of_rates = np.zeros(len(params.rates)) if problem.fixed else np.sqrt(np.diag(of_rates))
+    errors = problem.units[at.size :] * np.sqrt(np.diag(of_rates))
+    in_rates, in_b = np.split(errors, [errors.size - params.coefficients.size])
+    in_rates = params.rates * (0.0 if problem.fixed else in_rates)
     slopes = problem.split(problem.slopes(params)[1])[1]
-    return _Spread(mu, influence, params.rates * of_rates, slopes, curvatures)
-
-
-def _coordinates(problem, params):
-    """Return, for each target, mu and the ratios of each decay and source; and a mask, True for
-    coordinates not at their bound."""
-    ratios = np.linalg.lstsq(problem.shares, params.branching.reshape(len(params.rates), -1), rcond=None)[0]
-    at = _by_target(params.mu, np.maximum(ratios, 0.0).reshape(problem.shape))
-    active = at > 0.0
-    active[:, 0] = params.mu > 2.0 * _LEAST_MU * problem.mean
-    return at, active
+    in_b = in_b.reshape(params.coefficients.shape)
+    return _Spread(mu, influence, in_rates, in_b, slopes, curvatures)
 
 
 def _inverted(information, active, shared, of_rates):
     """Return, for each target, the inverse of its block of the information, and its covariance, infinite
-    if the events carry no information; and the covariance of the logarithms of the rates."""
+    if the events carry no information; and the covariance of the coordinates that all share."""
     found = [covariance_of(one, ~used) for one, used in zip(information, active)]
     inverses = [np.where(np.isfinite(inverse), inverse, 0.0) for inverse, _ in found]
     moved = [inverse @ one.T for inverse, one in zip(inverses, shared)]
@@ -327,29 +324,27 @@ def _by_target(mu, ratios):
     return np.concatenate([mu[:, None], ratios.transpose(1, 0, 2).reshape(len(mu), -1)], axis=1)
 
 
-def _information(problem, rates, at):
+def _information(problem, params, at):
     """Return, for each target, its observed information: the sum over its events of outer products of the
     derivatives of log lambda, exact because lambda is linear in mu and the ratios."""
-    found = np.zeros((*at.shape, at.shape[1]))
-    for j, events, x in designs(problem.likelihood, rates):
-        x = np.einsum("nki,kr->nri", x[events >= problem.likelihood.n_before], problem.shares)
-        x = np.concatenate([np.ones((len(x), 1)), x.reshape(len(x), at.shape[1] - 1)], axis=1)
+    found, likelihood = np.zeros((*at.shape, at.shape[1])), problem.likelihood
+    growth = growth_of(likelihood.covariates, params).ravel()[likelihood.cells]
+    for j, events, x in designs(likelihood, params.rates):
+        used = events >= likelihood.n_before
+        x = np.einsum("nki,kr->nri", x[used], problem.shares)
+        x = np.concatenate([growth[events[used], None], x.reshape(len(x), at.shape[1] - 1)], axis=1)
         x /= (x @ at[j])[:, None]
         found[j] += x.T @ x
     return found
 
 
-def _slopes_in_rates(problem, params):
-    """Return minus the derivatives of all slopes in the logarithm of each rate."""
+def _slopes_in_units(problem, z):
+    """Return minus the derivatives of all slopes in the coordinates after the ratios, in units of each."""
     rows = []
-    for k in range(0 if problem.fixed else len(params.rates)):
-        step = _STEP * (np.arange(len(params.rates)) == k)
-        down, up = (
-            problem.slopes(Mutual(params.mu, params.branching, params.rates * np.exp(way)))[1]
-            for way in (-step, step)
-        )
-        rows.append((down - up) / (2.0 * _STEP))
-    return np.reshape(rows, (len(rows), len(problem.scale)))
+    for step in np.diag(_STEP * problem.units / problem.scale)[problem.n_linear :]:
+        down, up = (problem.slopes(problem.params(z + way))[1] for way in (-step, step))
+        rows.append((down - up) * problem.units / (2.0 * _STEP))
+    return np.reshape(rows, (-1, len(z)))
 
 
 @dataclass(frozen=True, eq=False)

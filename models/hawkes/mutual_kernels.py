@@ -28,8 +28,9 @@ class Events(NamedTuple):
 
     t, types : shape (n_events,), in the order of time
     begin : shape (n_blocks + 1,), the first event of each block
-    at, row, start, before : shape (n_events,), for each sorted event
-        Its time, its block, the first event of that block, and the number of strictly earlier events.
+    at, row, start, before, step : shape (n_events,), for each sorted event
+        Its time, its block, the first event of that block, the number of strictly earlier events, and the
+        step of the covariates.
     kinds : shape (n_pieces,), the type of each piece
     pieces : shape (n_pieces + 1,), the beginning of each piece among the sorted events
     rates : shape (n_rates,)
@@ -45,6 +46,7 @@ class Events(NamedTuple):
     row: pk.View
     start: pk.View
     before: pk.View
+    step: pk.View
     kinds: pk.View
     pieces: pk.View
     rates: pk.View | None = None
@@ -83,29 +85,11 @@ def pass_block(b, i, n_rates, slopes, e, state, spread):
 
 
 @pk.function
-def clear(n, state, spread):
-    for k in range(n):
-        state[k] = 0.0
-        spread[k] = 0.0
-
-
-@pk.function
 def store(row, i, n_rates, slopes, state, spread, out):
     for k in range(n_rates):
         out[row, k, i] = state[k]
         if slopes:
             out[row, n_rates + k, i] = spread[k]
-
-
-@pk.kernel
-def sum_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
-    """Compute R and Q of type i at the end of span s, from the events of the span only. 8 bytes per event."""
-    state = pk.local(n_rates, pk.float64)
-    spread = pk.local(n_rates, pk.float64)
-    clear(n_rates, state, spread)
-    for b in range(e.first + s * width, e.first + min((s + 1) * width, n_blocks)):
-        pass_block(b, i, n_rates, slopes, e, state, spread)
-    store(s, i, n_rates, slopes, state, spread, ends)
 
 
 @pk.kernel
@@ -129,19 +113,24 @@ def join_spans(k, i, n_rates, slopes, width, n_blocks, e, ends):
 
 
 @pk.kernel
-def walk_spans(s, i, n_rates, slopes, width, n_blocks, e, ends):
-    """Write the rows of span s for type i, from R and Q at its beginning. 8 K bytes per block, and 8 per
-    event."""
+def pass_spans(s, i, n_rates, slopes, width, n_blocks, e, ends, walk):
+    """Compute R and Q of type i at the end of span s from the events of the span only; if `walk`, write its
+    rows from R and Q at its beginning instead. 8 bytes per event, and 8 K per block."""
     state = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
-    for k in range(n_rates):
-        state[k] = ends[s, k, i]
-        spread[k] = 0.0
-        if slopes:
-            spread[k] = ends[s, n_rates + k, i]
+    state[:] = 0.0
+    spread[:] = 0.0
+    if walk:
+        for k in range(n_rates):
+            state[k] = ends[s, k, i]
+            if slopes:
+                spread[k] = ends[s, n_rates + k, i]
     for b in range(s * width, min((s + 1) * width, n_blocks)):
         pass_block(e.first + b, i, n_rates, slopes, e, state, spread)
-        store(b + 1, i, n_rates, slopes, state, spread, e.rows)
+        if walk:
+            store(b + 1, i, n_rates, slopes, state, spread, e.rows)
+    if not walk:
+        store(s, i, n_rates, slopes, state, spread, ends)
 
 
 @pk.kernel
@@ -211,24 +200,23 @@ def add_offspring(n_rates, since, left, rates, found):
 
 
 @pk.kernel
-def weigh(team, n_rates, e, mu, start, end, excited, weights, sums):
+def weigh(team, n_rates, e, levels, start, end, excited, weights, sums):
     """Write 1 / lambda of each event of a piece, 0 for an event before the window, and multiply its fades
-    by it. Sum over the piece log lambda, 1 / lambda and, for each rate, the offspring and their
-    derivative. A logarithm, a division and K exponentials per event."""
+    by it; `levels` holds the background by step and type. Sum over the piece log lambda, 1 / lambda and, for
+    each rate, the offspring and their derivative. A logarithm, a division and K exponentials per event."""
     p = e.piece + team.league_rank
-    origin = e.pieces[e.piece]
     found = pk.local(2 + 2 * n_rates, pk.float64)
     found[:] = 0.0
     for q in team.thread_range(e.pieces[p], e.pieces[p + 1]):
         weight = 0.0
         if e.at[q] >= start:
-            rate = mu[e.kinds[p]] + excited[q]
+            rate = levels[e.step[q], e.kinds[p]] + excited[q]
             weight = 1.0 / rate
             found[0] += pk.log(rate)
             found[1] += weight
         weights[q] = weight
         for k in range(n_rates):
-            e.fades[k, q - origin] *= weight
+            e.fades[k, q - e.pieces[e.piece]] *= weight
         add_offspring(n_rates, max(start - e.at[q], 0.0), end - e.at[q], e.rates, found)
     for c in range(2 + 2 * n_rates):
         total = team.reduce(found[c])
@@ -256,7 +244,8 @@ def collect(p, i, n_rates, slopes, e, weights, out):
     the weights. 2 K operations and 8 K bytes per event."""
     found = pk.local(n_rates, pk.float64)
     spread = pk.local(n_rates, pk.float64)
-    clear(n_rates, found, spread)
+    found[:] = 0.0
+    spread[:] = 0.0
     origin = e.pieces[e.piece]
     for q in range(e.pieces[e.piece + p], e.pieces[e.piece + p + 1]):
         b = e.row[q] - e.first

@@ -25,6 +25,7 @@ from ..shared import (
 )
 from . import mutual_kernels as kernels
 from .checks import check_horizon, check_times
+from .covariates import clipped, CONSTANT, Covariates, growth_of, step_of
 from .forecast import Forecast
 from .mutual import draw_after, Mutual, MutualSlopes
 
@@ -55,7 +56,7 @@ class Chunk(NamedTuple):
 class Layout:
     """The events of a data set, sorted for a number of rates; its arrays are made in the current space."""
 
-    def __init__(self, times, types, n_types, n_rates):
+    def __init__(self, times, types, n_types, steps, n_rates):
         n_blocks = len(begin := blocks_of(times, BLOCKS[n_types >= _MANY])) - 1
         row_bytes = 16 * n_rates * n_types
         # blocks per chunk
@@ -68,15 +69,15 @@ class Layout:
         pieces = cut(key[order], self.most_events * n_types)
         keys = key[order[pieces[:-1]]]
         self.kinds = keys % n_types
-        self.events = events_of(times, types, begin, block, order, self.kinds, pieces)
+        self.events = events_of(times, types, begin, block, order, steps, self.kinds, pieces)
         self.chunks = chunks_of(firsts, begin[firsts], keys, n_types)
         self.most_pieces = max(np.diff(chunk.pieces)[0] for chunk in self.chunks)
 
 
-def events_of(times, types, begin, block, order, kinds, pieces):
+def events_of(times, types, begin, block, order, steps, kinds, pieces):
     """Return the kernels' arguments for the events."""
     before = np.searchsorted(times, times, side="left")
-    whole = types, begin, block[order], begin[block[order]], before[order], kinds, pieces
+    whole = types, begin, block[order], begin[block[order]], before[order], steps[order], kinds, pieces
     small = [pk.copy_of(array.astype(np.int32)) for array in whole]
     return kernels.Events(pk.copy_of(times), *small[:2], pk.copy_of(times[order]), *small[2:])
 
@@ -122,6 +123,8 @@ class MutualLikelihood:
     start_h, horizon_h : float, optional
         Beginning and end of observation; the first and the last event if not given. Earlier events excite
         later ones, but do not contribute their own log rates.
+    covariates : Covariates, optional
+        Of a background that varies in time.
     space : str or Space, optional
 
     Attributes
@@ -145,6 +148,7 @@ class MutualLikelihood:
         n_types: int | None = None,
         start_h: float | None = None,
         horizon_h: float | None = None,
+        covariates: Covariates = CONSTANT,
         space: pk.SpaceLike | None = None,
     ) -> None:
         times = check_times(times, "types")
@@ -156,23 +160,20 @@ class MutualLikelihood:
         self.origin_h, self.times, self.types = float(times[0]), times - times[0], types
         self.n_before = int(np.searchsorted(self.times, self.window[0]))
         self.counts = np.bincount(types[self.n_before :], minlength=self.n_types)
+        self.covariates, self._step = covariates, step_of(covariates, times)
+        self.cells = self._step * self.n_types + types
+        self.hours = self.horizon_h - self.start_h
+        self._hours = np.diff(clipped(covariates, self.start_h, self.hours))
         with pk.use(space) as self.space:
-            self.layout = functools.cache(functools.partial(Layout, self.times, types, self.n_types))
-        self._buffers, self._parts = functools.cache(self._make_buffers), functools.cache(self._make_parts)
+            rest = types, self.n_types, self._step
+            self.layout = functools.cache(functools.partial(Layout, self.times, *rest))
+        self._buffers = functools.cache(self._make_buffers)
 
     def _make_buffers(self, n_rates, wide):
-        """Return empty arrays for rows, ends of spans, and fades."""
-        layout = self.layout(n_rates)
-        n_spans, shape = -(-layout.n_rows // SPAN), (n_rates * (1 + wide), self.n_types)
-        return (
-            pk.empty((layout.n_rows, *shape)),
-            pk.empty((n_spans, *shape)),
-            pk.empty((n_rates, layout.most_events)),
-        )
-
-    def _make_parts(self, n_rates, wide):
-        """Return an empty array for sums over pieces."""
-        return pk.empty((self.layout(n_rates).most_pieces, (1 + wide) * n_rates, self.n_types))
+        """Return empty arrays for rows, ends of spans, sums over pieces, and fades."""
+        layout, shape = self.layout(n_rates), (n_rates * (1 + wide), self.n_types)
+        lengths = layout.n_rows, -(-layout.n_rows // SPAN), layout.most_pieces
+        return *(pk.empty((n, *shape)) for n in lengths), pk.empty((n_rates, layout.most_events))
 
     @functools.cached_property
     def _of_events(self):
@@ -216,7 +217,8 @@ class MutualLikelihood:
         DTypeError, ShapeError
             `params` is no `hawkes.Mutual`, or of another number of types.
         """
-        wide, n_rates = check_flag(rates, "rates"), len(check_params(self, params).rates)
+        params, wide = check_params(self, params), check_flag(rates, "rates")
+        n_rates = len(params.rates)
         value, by_type, found = self._evaluate(params, wide)
         inverse, late, late_slopes = np.split(by_type, [1, 1 + n_rates])
         found = found.transpose(1, 0, 2)
@@ -225,49 +227,65 @@ class MutualLikelihood:
             whole = params.branching * (found[:n_rates] - betas * found[n_rates:])
             in_rates = (whole.sum(axis=1) - params.branching.sum(axis=1) * late_slopes).sum(axis=1)
         in_branching = betas * found[:n_rates] - late[:, None, :]
-        return value, MutualSlopes(inverse[0] - (self.horizon_h - self.start_h), in_branching, in_rates)
+        in_mu, in_coefficients = self._in_background(params, inverse)
+        return value, MutualSlopes(in_mu, in_branching, in_rates, in_coefficients)
+
+    def _in_background(self, params, inverse):
+        """Return the derivatives in mu and the coefficients, given the sums of 1 / lambda by type."""
+        growth = growth_of(self.covariates, params)
+        if len(growth) > 1:  # sums by step and type
+            cells = self.cells[self.layout(len(params.rates)).order]
+            inverse = np.bincount(cells, self._of_events[1].to_numpy(), growth.size).reshape(growth.shape)
+        each = growth * (inverse - self._hours[:, None])
+        return each.sum(axis=0), params.mu[:, None] * (each.T @ self.covariates.values)
 
     def _evaluate(self, params, wide=None):
         """Return the log-likelihood. Unless `wide` is None, also return sums by type (of 1 / lambda, and
         of offspring and their derivative in each rate), and sums of weighted R, followed by weighted Q if
         `wide`."""
-        n_rates = len(check_params(self, params).rates)
+        params = check_params(self, params)
+        n_rates, levels = len(params.rates), self._levels(params)
         with pk.use(self.space):
             heights = heights_of(params.branching * params.rates[:, None, None])
             sums = pk.empty((len(kinds := self.layout(n_rates).kinds), 2 + 2 * n_rates))
             excited, weights = self._of_events
             found = None if wide is None else pk.zeros((self.n_types, (1 + wide) * n_rates, self.n_types))
-            each = pk.copy_of(params.mu), *self.window, excited, weights, sums
+            each = pk.copy_of(levels), *self.window, excited, weights, sums
             for chunk, e in self._states(params.rates, bool(wide)):
                 self._excite(chunk, e, heights, excited)
                 launch(chunk.teams(64), kernels.weigh, pk.static(n_rates), e, *each)
                 if wide is not None:
-                    collect(chunk, e, wide, weights, self._parts(n_rates, wide), found)
-            value, by_type = self._value(params, kinds, *sums.to_numpy().T)
+                    collect(chunk, e, wide, weights, self._buffers(n_rates, wide)[2], found)
+            value, by_type = self._value(params, levels, kinds, *sums.to_numpy().T)
             return value if wide is None else (value, by_type, found.to_numpy())
 
-    def _value(self, params, kinds, logs, *columns):
+    def _value(self, params, levels, kinds, logs, *columns):
         """Return the log-likelihood, and the other sums added up by type."""
         by_type = np.array([np.bincount(kinds, column, self.n_types) for column in columns])
         offspring = (params.branching.sum(axis=1) * by_type[1 : 1 + len(params.rates)]).sum()
-        hours = self.horizon_h - self.start_h
-        return float(logs.sum() - params.mu.sum() * hours - offspring), by_type
+        return float(logs.sum() - (self._hours @ levels).sum() - offspring), by_type
+
+    def _levels(self, params):
+        """Return the background of each type in each step of the covariates."""
+        return params.mu * growth_of(self.covariates, params)
 
     def _states(self, rates, wide):
         """Yield each chunk and its events with rows and fades, which are valid until the next chunk.
         Requires `pk.use` of the likelihood's space."""
-        layout, (rows, ends, fades) = self.layout(len(rates)), self._buffers(len(rates), wide)
+        n_rates = len(rates)
+        layout, (rows, ends, _, fades) = self.layout(n_rates), self._buffers(n_rates, wide)
         events = layout.events._replace(rates=pk.copy_of(rates), rows=rows, fades=fades)
         pk.deep_copy(rows[0], 0.0)
         for chunk in layout.chunks:
             e = events._replace(first=chunk.blocks[0], piece=chunk.pieces[0])
-            n_blocks, n_events = (end - begin for begin, end in (chunk.blocks, chunk.events))
+            n_blocks, n_events = (end - begin for begin, end in chunk[:2])
             n_spans = -(-n_blocks // SPAN)
-            span = pk.static(len(rates)), pk.static(wide), SPAN, n_blocks, e, ends[:n_spans]
-            launch((n_spans, self.n_types), kernels.sum_spans, *span)
-            launch((len(rates), self.n_types), kernels.join_spans, *span)
-            launch((n_spans, self.n_types), kernels.walk_spans, *span)
-            launch((len(rates), n_events), kernels.fade_since_begin, e)
+            span = pk.static(n_rates), pk.static(wide), SPAN, n_blocks, e, ends[:n_spans]
+            each = (n_spans, self.n_types), kernels.pass_spans, *span
+            launch(*each, pk.static(False))
+            launch((n_rates, self.n_types), kernels.join_spans, *span)
+            launch(*each, pk.static(True))
+            launch((n_rates, n_events), kernels.fade_since_begin, e)
             yield chunk, e
             pk.deep_copy(rows[0], rows[n_blocks])
 
@@ -291,22 +309,19 @@ class MutualLikelihood:
         DTypeError, ShapeError
             `params` is no `hawkes.Mutual`, or of another number of types.
         """
-        check_params(self, params)
+        params = check_params(self, params)
         # The expected offspring until t is A_k (1 - exp(-beta_k (t - t_n))): an additional decay of rate 0
         # gives the term A_k.
-        by_rate = np.concatenate([-params.branching, params.influence[None]])
-        excited = self._excitations(np.append(params.rates, 0.0), by_rate)
-        return excited + params.mu[self.types] * self.times
-
-    def _excitations(self, rates, by_rate):
-        """Return sum_ki by_rate[k, type, i] R_ki at each event, in the order of time."""
-        found = np.empty(self.n_events)
+        by_rate, found = np.concatenate([-params.branching, params.influence[None]]), np.empty(self.n_events)
         with pk.use(self.space):
             out, heights = pk.empty(self.n_events), heights_of(by_rate)
-            for chunk, e in self._states(rates, False):
+            for chunk, e in self._states(np.append(params.rates, 0.0), False):
                 self._excite(chunk, e, heights, out)
-            found[self.layout(len(rates)).order] = out.to_numpy()
-        return found
+            found[self.layout(len(by_rate)).order] = out.to_numpy()
+        edges = clipped(self.covariates, self.origin_h, self.times[-1])
+        levels, at = self._levels(params), (self._step, self.types)
+        until = np.cumsum(levels * np.diff(edges)[:, None], axis=0)
+        return found + until[at] - levels[at] * (edges[self._step + 1] - self.times)
 
     def intensity(self, params: Any, times: ArrayLike) -> Floats:
         """Return the rate of each type at the given times, shape (n_types, n_times).
@@ -326,19 +341,19 @@ class MutualLikelihood:
         DTypeError, FiniteError, ShapeError
             Parameters of another number of types; times that are no finite numbers.
         """
-        params = check_params(self, getattr(params, "params", params))
+        params = check_params(self, params)
         times, n = check_numbers(times, "times", 1), self.n_types
         both = np.concatenate([self.origin_h + self.times, times])
         order = np.argsort(both, kind="stable")
-        # The times become events of an additional type, which excites nothing and takes the place of each
-        # type in turn.
+        # The times become events of an additional type, which excites nothing.
         types = np.append(self.types, np.full(len(times), n))[order]
-        joint, found = MutualLikelihood(both[order], types, n_types=n + 1, space=self.space), []
-        for mu, heights in zip(params.mu, (params.branching * params.rates[:, None, None]).swapaxes(0, 1)):
-            by_rate = np.zeros((len(params.rates), n + 1, n + 1))
-            by_rate[:, n, :n] = heights
-            found.append(mu + joint._excitations(params.rates, by_rate)[np.argsort(order)[self.n_events :]])
-        return np.array(found)
+        joint = MutualLikelihood(both[order], types, n_types=n + 1, space=self.space)
+        found = self._levels(params)[step_of(self.covariates, times)].T
+        for j, events, x in designs(joint, params.rates):
+            if j == n:
+                excited = np.tensordot(params.branching, x[:, :, :n], ((0, 2), (1, 2)))
+                found[:, order[events] - self.n_events] += excited
+        return found
 
     def forecast(
         self,
@@ -368,12 +383,13 @@ class MutualLikelihood:
         DTypeError, FiniteError, ShapeError, InputError
             An argument of a wrong type or out of range; clusters that do not end.
         """
-        params = check_params(self, getattr(params, "params", params))
+        params = check_params(self, params)
         hours, end = check_number(hours, "hours", above=0.0), self.horizon_h
         fades = np.exp(-params.rates[:, None] * (self.window[1] - self.times))
         past = np.array([np.bincount(self.types, row, self.n_types) for row in fades])
         random = np.random.default_rng(check_seed(seed))
-        made = [draw_after(params, past, hours, random) for _ in range(check_count(n_draws, "n_draws"))]
+        after = params, past, self.covariates, end, hours, random
+        made = [draw_after(*after) for _ in range(check_count(n_draws, "n_draws"))]
         counts = np.array([len(one.times) for one in made])
         places = [np.empty((n, 0)) for n in counts]
         times, types = [end + one.times for one in made], [one.types for one in made]
@@ -425,8 +441,9 @@ def check_window(start_h, horizon_h, times):
 
 
 def check_params(likelihood, params):
-    """Return `params` if they are Mutual with the likelihood's number of types; raise otherwise."""
-    check_kind(params, "params", Mutual, "be hawkes.Mutual")
+    """Return `params`, or those of a fit, if they are Mutual with the likelihood's number of types; raise
+    otherwise."""
+    params = check_kind(getattr(params, "params", params), "params", Mutual, "be hawkes.Mutual")
     if len(params.mu) != likelihood.n_types:
         raise ShapeError(f"params has {len(params.mu)} types, the events have {likelihood.n_types}")
     return params
@@ -438,26 +455,20 @@ def check_types(types, n_events, n_types):
     if array.shape != (n_events,):
         raise ShapeError(f"types has shape {array.shape} for {n_events} events; expected one each")
     if array.dtype.kind in "iu":
-        return _check_numbers(array, n_types)
+        most = int(array.max())
+        if array.min() < 0:
+            raise InputError(f"types has {array.min()}; expected whole numbers from 0 on, or strings")
+        n = most + 1 if n_types is None else check_count(n_types, "n_types", most + 1)
+        missing = np.setdiff1d(np.arange(n), array)
+        if n_types is None and missing.size:
+            raise InputError(
+                f"types: {missing.size} of the numbers from 0 to {most} have no events, such as {missing[0]};"
+                " pass n_types, or renumber the types"
+            )
+        return array.astype(np.int64), tuple(range(n))
     if array.dtype.kind == "f":
         check_finite(array, "types")
     if n_types is not None:
         raise InputError("n_types is for types that are whole numbers; these are labels")
     names, numbers = np.unique(array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True)
     return numbers, tuple(names.tolist())
-
-
-def _check_numbers(array, n_types):
-    least, most = int(array.min()), int(array.max())
-    if least < 0:
-        raise InputError(f"types has {least}; expected whole numbers from 0 on, or strings")
-    n = most + 1 if n_types is None else check_count(n_types, "n_types")
-    if most >= n:
-        raise InputError(f"types has {most}, and n_types is {n}; expected numbers below it")
-    if n_types is None and len(there := np.unique(array)) < n:
-        missing = int(np.argmax(np.append(there, -1) != np.arange(len(there) + 1)))
-        raise InputError(
-            f"types: {n - len(there)} of the numbers from 0 to {most} have no events, such as {missing}; pass"
-            " n_types, or renumber the types"
-        )
-    return array.astype(np.int64), tuple(range(n))

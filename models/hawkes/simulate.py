@@ -133,9 +133,8 @@ def simulate(
         locations, times = immigrants(random, n)
     else:
         locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
-    locations, times, parents, own = generations(
-        params, locations, times, horizon_h, max_events, random, draw_marks
-    )
+    births, own = births_of(params, len(low), random, draw_marks, max_events), draw_marks(random, len(times))
+    locations, times, parents, own = generations(births, locations, times, own, horizon_h)
     order, parents = sort_events(times, parents)
     found = locations[order], times[order], parents
     return MarkedSimulation(*found, own[order]) if trigger.marked else Simulation(*found)
@@ -157,32 +156,40 @@ def _marks_of(marks, trigger):
     return lambda random, n: random.choice(pool, n)
 
 
-def generations(params, locations, times, horizon_h, max_events, random, draw_marks):
-    """Return events and their offspring until horizon_h, by generations: locations, times, parents, marks."""
-    n, n_dims = locations.shape
+def births_of(params, n_dims, random, draw_marks, max_events):
+    """Return a function for `generations` that draws the offspring of events with marks."""
     trigger, p = params.triggering, params.trigger_values
-    marks = draw_marks(random, n)
-    found = [(locations, times, np.full(n, -1), marks)]
-    # first: number of the generation's first event among all generations
-    n_events, first = n, 0
-    while n:
+
+    def births(marks, n_events):
         kappa = trigger.productivity(marks, p) if trigger.marked else 1.0
-        n_offspring = random.poisson(params.theta * kappa, n)
+        n_offspring = random.poisson(params.theta * kappa, len(marks))
         if n_events + n_offspring.sum() > max_events:
             raise InputError(
                 f"more than max_events = {max_events} events with theta = {params.theta}; expected theta < 1,"
                 " a shorter horizon_h or fewer immigrants"
             )
-        parent = np.repeat(np.arange(n), n_offspring)
+        parent = np.repeat(np.arange(len(marks)), n_offspring)
         delays, shifts = trigger.draw(random, marks[parent], n_dims, p)
+        return parent, delays, shifts, lambda some: draw_marks(random, some.sum())
+
+    return births
+
+
+def generations(births, locations, times, kinds, horizon_h):
+    """Return events and their offspring until horizon_h, by generations: locations, times, parents, kinds.
+    `births` draws the offspring of a generation of these kinds, marks or types, given the number of events
+    so far: the parent of each, its delay and shift, and a function from a mask of the observed ones to
+    their kinds."""
+    # first: number of the generation's first event among all generations
+    found, first = [(locations, times, np.full(len(times), -1), kinds)], 0
+    while n := len(times):
+        parent, delays, shifts, kinds_of = births(kinds, first + n)
         times = times[parent] + delays
         observed = times <= horizon_h
-        times, parent = times[observed], parent[observed]
+        times, parent, kinds = times[observed], parent[observed], kinds_of(observed)
         locations = locations[parent] + shifts[observed]
-        marks = draw_marks(random, parent.size)
-        found.append((locations, times, first + parent, marks))
-        first, n = first + n, parent.size
-        n_events += n
+        found.append((locations, times, first + parent, kinds))
+        first += n
     return tuple(np.concatenate(parts) for parts in zip(*found))
 
 

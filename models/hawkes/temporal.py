@@ -380,7 +380,7 @@ class TemporalLikelihood:
         DTypeError, ShapeError, InputError
             Parameters of another kind; fewer than 3 events.
         """
-        return residuals_of(self.mutual.expected(getattr(params, "params", params)))
+        return residuals_of(self.mutual.expected(params))
 
     def intensity(self, params: TemporalFit | Mutual, times: ArrayLike) -> Floats:
         """Return the rate at the given times.

@@ -2,6 +2,7 @@
 spans and chunks; recovery of parameters; intervals, residuals, Omori's law."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,12 +13,26 @@ from portable.errors import InputError, OrderError, ShapeError
 from portable.models import hawkes
 from portable.models.hawkes import mutual, mutual_likelihood
 from portable.models.hawkes.__main__ import main
+from portable.models.hawkes.calibration import KINDS
 
 
-def double_sum(times, types, mu, branching, rates, start, end):
+EDGES = np.linspace(0.0, 6_000.0, 1_001)  # hours
+RAW = default_rng(5).normal(3.0, 1.0, (1_000, 2))
+TABLE = hawkes.Covariates(EDGES, RAW)
+
+
+def background(mu, b, begin, ends):
+    """Return the background of each type at times, and its integral until then."""
+    rate = mu * np.exp((RAW - RAW.mean(axis=0))[:, : b.shape[1]] @ b.T)
+    hours = np.clip(np.minimum(EDGES[1:], ends[:, None]) - np.maximum(EDGES[:-1], begin), 0.0, None)
+    return rate[np.searchsorted(EDGES, ends, side="right") - 1], hours @ rate
+
+
+def double_sum(times, types, mu, branching, rates, b, start, end):
     """Return the log-likelihood from all pairs, also for complex parameters."""
-    dt = times[:, None] - times
-    rate, expected = mu[types], mu.sum() * (end - start)
+    dt, every = times[:, None] - times, np.append(times, end)
+    rate, until = background(mu, b, start, every)
+    rate, expected = rate[np.arange(len(times)), types], until[-1].sum()
     for a, beta in zip(branching, rates):
         decay = np.where(dt > 0.0, beta * np.exp(-beta * np.maximum(dt, 0.0)), 0.0)
         rate = rate + (a[types][:, types] * decay).sum(axis=1)
@@ -35,6 +50,7 @@ def drawn(n, n_types, n_rates):
         random.uniform(0.1, 1.0, n_types),
         random.uniform(0.0, 0.5, (n_rates, n_types, n_types)),
         np.geomspace(0.05, 30.0, n_rates),
+        random.normal(0.0, 0.5, (n_types, n_rates - 1)),
     )
     return np.sort(times), random.integers(0, n_types, n), params
 
@@ -49,9 +65,11 @@ def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
     times, types, params = drawn(n, n_types, n_rates)
     begun = times[n // 3]
     window = {"start_h": begun, "horizon_h": times[-1] + 2.0}
-    likelihood = hawkes.MutualLikelihood(times, types, n_types=n_types, space=space, **window)
+    given = window | {"n_types": n_types, "space": space}
+    table = hawkes.Covariates(EDGES, RAW[:, : n_rates - 1])
+    likelihood = hawkes.MutualLikelihood(times, types, covariates=table, **given)
     value, slopes = likelihood.gradient(params)
-    parts = [params.mu, params.branching, params.rates]
+    parts = [params.mu, params.branching, params.rates, params.coefficients]
     wanted = double_sum(times, types, *parts, *window.values())
     assert value == pytest.approx(wanted, rel=1e-13, abs=1e-12)
     assert likelihood.log_likelihood(params) == value
@@ -68,14 +86,19 @@ def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
 
 
 TRUTH = hawkes.Mutual([0.2, 0.1, 0.05], [[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]], 1.5)
+VARIED = replace(TRUTH, coefficients=np.array([[0.5, 0.1], [0.1, 0.2], [-0.3, 0.1]]))
 
 
 @pytest.fixture(scope="module")
 def found():
     """Return a record whose first hours are history, and its fit."""
-    made = hawkes.simulate_mutual(TRUTH, 5_000.0, seed=4)
+    made = hawkes.simulate_mutual(VARIED, 5_000.0, covariates=TABLE, seed=4)
     likelihood = hawkes.MutualLikelihood(
-        made.times, np.array(["a", "b", "c"])[made.types], start_h=100.0, horizon_h=5_000.0
+        made.times,
+        np.array(["a", "b", "c"])[made.types],
+        start_h=100.0,
+        horizon_h=5_000.0,
+        covariates=TABLE,
     )
     return made, likelihood, hawkes.fit_mutual(likelihood)
 
@@ -99,10 +122,10 @@ def test_found_again(found):
     influence reach 0.
     """
     _, likelihood, fit = found
-    assert fit.converged and fit.log_likelihood > likelihood.log_likelihood(TRUTH) and fit.notes == ()
-    for name in ("mu", "influence", "rates"):
+    assert fit.converged and fit.log_likelihood > likelihood.log_likelihood(VARIED) and fit.notes == ()
+    for name in ("mu", "influence", "rates", "coefficients"):
         low, high = fit.interval(name, 0.99994)
-        assert ((low <= getattr(TRUTH, name)) & (getattr(TRUTH, name) <= high)).all(), name
+        assert ((low <= getattr(VARIED, name)) & (getattr(VARIED, name) <= high)).all(), name
     slopes = likelihood.gradient(fit.params)[1]
     inside = fit.params.influence > 0.0
     assert (
@@ -120,32 +143,25 @@ def test_standard_errors_are_curvatures(found):
     """
     _, likelihood, fit = found
     params = fit.params
-    x = np.concatenate([params.mu, params.branching.ravel(), params.rates])
-    free = np.flatnonzero(x > 0.0)
+    x = np.concatenate([params.mu, params.branching.ravel(), params.rates, params.coefficients.ravel()])
+    free = np.flatnonzero(x)
 
     def slopes_at(x):
-        value = likelihood.gradient(hawkes.Mutual(x[:3], x[3:12].reshape(1, 3, 3), x[12:]))[1]
+        parts = x[:3], x[3:12].reshape(1, 3, 3), x[12:13], x[13:].reshape(3, 2)
+        value = likelihood.gradient(hawkes.Mutual(*parts))[1]
         return np.concatenate([part.ravel() for part in value])[free]
 
     rows = []
     for a in free:
-        step = 1e-5 * x[a] * (np.arange(13) == a)
+        step = 1e-5 * x[a] * (np.arange(19) == a)
         rows.append((slopes_at(x - step) - slopes_at(x + step)) / (2e-5 * x[a]))
     errors = np.sqrt(np.diag(np.linalg.inv(rows)))
     z = 0.6744897501960817  # the half-width of an interval of probability 1/2
-    ours = np.concatenate(
-        [
-            (high - value).ravel()
-            for value, (_, high) in (
-                (params.mu, fit.interval("mu", 0.5)),
-                (params.influence, fit.interval("influence", 0.5)),
-            )
-        ]
-    )
-    assert_allclose(ours[free[:-1]] / z, errors[:-1], rtol=1e-3)
-    assert np.log(fit.interval("rates", 0.5)[1] / params.rates) / z == pytest.approx(
-        errors[-1] / params.rates, rel=1e-3
-    )
+    names = "mu", "influence", "coefficients"
+    ours = [fit.interval(name, 0.5)[1] - getattr(params, name) for name in names]
+    ours.insert(2, params.rates * np.log(fit.interval("rates", 0.5)[1] / params.rates))
+    ours = np.concatenate([part.ravel() for part in ours])
+    assert_allclose(ours[free] / z, errors, rtol=1e-3)
 
 
 def test_residuals(found, space):
@@ -154,14 +170,22 @@ def test_residuals(found, space):
     """
     made, likelihood, fit = found
     assert hawkes.mutual_residuals(likelihood, fit.params).p_value > 0.01
-    alone = hawkes.Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0)
+    alone = hawkes.Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0, VARIED.coefficients)
     assert hawkes.mutual_residuals(likelihood, alone).p_value < 1e-6
     times, types = made.times[:80], made.types[:80]
-    few = hawkes.MutualLikelihood(times, types, n_types=3, space=space)
+    few = hawkes.MutualLikelihood(times, types, n_types=3, covariates=TABLE, space=space)
     dt = times[:, None] - times
     gone = np.where(dt > 0.0, -np.expm1(-1.5 * np.maximum(dt, 0.0)), 0.0)
-    wanted = TRUTH.mu[types] * dt[:, 0] + (TRUTH.influence[types][:, types] * gone).sum(axis=1)
-    assert_allclose(few.expected(TRUTH), wanted, rtol=1e-12, atol=1e-13)
+    until = background(VARIED.mu, VARIED.coefficients, times[0], times)[1][np.arange(80), types]
+    wanted = until + (TRUTH.influence[types][:, types] * gone).sum(axis=1)
+    assert_allclose(few.expected(VARIED), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_season():
+    """The mean of a wave over an hour is a share of its value in the middle."""
+    middle = np.arange(0.5, 50.0) * np.pi / 12.0
+    wanted = np.sinc(1.0 / 24.0) * np.array([np.cos(middle), np.sin(middle)]).T
+    assert_allclose(hawkes.season(np.arange(51.0), 24.0), wanted, atol=1e-13)
 
 
 def test_omori():
@@ -185,7 +209,7 @@ def test_calibrate_runs(told):
     """Few sets show that the command runs; 200 show if intervals are right."""
     assert main("calibrate --mutual --sets 2 --space serial --no-progress".split()) == 0
     said = told.out
-    assert all(f"{kind}: mu " in said for kind in ("one decay", "two decays", "omori")) and "rate" in said
+    assert all(f"{kind}: mu " in said for kind in KINDS) and "coefficients" in said
 
 
 def test_intensity_and_forecast(space):
@@ -229,6 +253,7 @@ def test_the_command(tmp_path, told):
 def test_wrong_calls(monkeypatch):
     monkeypatch.setattr(mutual, "_MOST_EVENTS", 10_000)
     endless = hawkes.Mutual([9.0], [[9.0]], 9.0)
+    far = {"start_h": 1.0, "covariates": TABLE}
     for error, words, call in (
         (OrderError, r"times\[1\] = 1.0 follows", lambda: hawkes.MutualLikelihood([2.0, 1.0], [0, 0])),
         (InputError, "are these nanoseconds", lambda: hawkes.MutualLikelihood([0.0, 1e17], [0, 0])),
@@ -239,6 +264,10 @@ def test_wrong_calls(monkeypatch):
         (ShapeError, "branching has shape", lambda: hawkes.Mutual([1.0], [[1.0, 2.0]], 1.0)),
         (InputError, r"rates\[0\] is 0", lambda: hawkes.Mutual([1.0], [[1.0]], 0.0)),
         (InputError, "expected less than 1", lambda: hawkes.simulate_mutual(endless, 99.0)),
+        (ShapeError, "values has 1 entries for 2", lambda: hawkes.Covariates([0.0, 1.0, 2.0], [[3.0]])),
+        (InputError, "period_h is 0", lambda: hawkes.season([0.0, 1.0], 0)),
+        (InputError, "cover 0 to 6000 hours", lambda: hawkes.MutualLikelihood([9e3] * 2, [0, 0], **far)),
+        (ShapeError, "params has 0", lambda: hawkes.simulate_mutual(endless, 1.0, covariates=TABLE)),
     ):  # fmt: skip
         with pytest.raises(error, match=words):
             call()

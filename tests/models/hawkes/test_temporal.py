@@ -10,16 +10,12 @@ from portable.models import hawkes
 from portable.models.hawkes import TemporalFit, TemporalLikelihood
 from portable.errors import DTypeError, InputError, OrderError, ShapeError
 
+from . import test_mutual as several
+
 
 def double_sum(times, mu, theta, omega, horizon):
-    t, horizon = times - times[0], horizon - times[0]
-    dt = t[:, None] - t[None]
-    a = np.where(dt > 0.0, np.exp(-omega * np.maximum(dt, 0.0)), 0.0).sum(axis=1)
-    return float(
-        np.log(mu + theta * omega * a).sum()
-        - mu * horizon
-        - theta * (1.0 - np.exp(-omega * (horizon - t))).sum()
-    )
+    params = np.array([mu]), np.array([[[theta]]]), [omega], np.empty((1, 0))
+    return several.double_sum(times, np.zeros(len(times), int), *params, times[0], horizon)
 
 
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])
