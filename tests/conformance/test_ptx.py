@@ -47,9 +47,7 @@ def compiled(entry, capability=NEWEST):
 
 def lower(kernel, policy, args, capability=NEWEST, reducers=()):
     kind = kind_of(as_policy(policy))
-    entry = entry_of(
-        kernel, kind, tuple(spec(arg) for arg in args), reducers, TEAM_SIZE if kind == "team" else 0
-    )
+    entry = entry_of(kernel, kind, tuple(map(spec, args)), reducers, TEAM_SIZE if kind == "team" else 0)
     return compiled(entry, capability)
 
 
@@ -91,7 +89,7 @@ def test_counting_builds_of_the_ten_kernels(name, tmp_path):
     kind = kind_of(as_policy(policy))
     kernel, reducers = getattr(example(name), KERNELS[name][0]), (pk.Sum,) if name in REDUCTIONS else ()
     size = TEAM_SIZE if kind == "team" else 0
-    entry = entry_of(kernel, kind, tuple(spec(arg) for arg in args), reducers, size, Marked)
+    entry = entry_of(kernel, kind, tuple(map(spec, args)), reducers, size, Marked)
     ptx, counts = counting_ptx(entry, NEWEST, name, lambda n_bytes: 1 << 40)
     assert (
         ptx.count("atom.global.add.u64") >= len(counts.mixes) > 0
@@ -161,7 +159,7 @@ def rows_of_scratch(team, x, out):
         out[i] = total
 
 
-@pytest.mark.parametrize("dtype, width", [(np.float32, 4), (np.float64, 2)], ids=str)
+@pytest.mark.parametrize("dtype, width", [(np.float32, 4), (np.float64, 2)])
 def test_neighbours_in_scratch_are_read_16_bytes_at_a_time(dtype, width):
     ptx = lower(rows_of_scratch, pk.TeamPolicy(2), (np.zeros(1152, dtype), np.zeros(32, dtype)))
     assert f"ld.shared.v{width}" in ptx
@@ -201,6 +199,17 @@ def test_a_thread_takes_several_indices_of_straight_text(kernel, dtype, indices)
     assert ptx.count("nounroll") == (indices > 1)
 
 
+def test_atomics_without_a_used_result():
+    """A thread does not wait for them."""
+
+    def body(i, x):
+        pk.atomic_add(x, 0, 1.0)
+        x[i] = pk.atomic_add(x, 1, 1.0)
+
+    ptx = lower(pk.kernel(body), 9, [np.zeros(9)])
+    assert ptx.count("red.global.add.f64") == ptx.count("atom.global.add.f64") == 3
+
+
 @pk.kernel
 def draw(i, seed, out):
     out[i] = pk.random.words(seed, i, 0)[0]
@@ -222,8 +231,8 @@ def test_streams_of_one_thread_share_a_block_of_random_bits():
                 k = base + m * team.size + team.rank
                 out[k] = pk.random.normal32(seed, k, 0)
 
-    text = entry_of(pk.kernel(body), "team", (spec(np.uint64(1)), spec(np.zeros(9, np.float32))), (), 32).text
-    assert engine.ptx(text, (9, 0), "body").count("mul.wide.u32") < 40  # four blocks would have 80
+    entry = entry_of(pk.kernel(body), "team", (spec(np.uint64(1)), view("float32")), (), 32)
+    assert compiled(entry).count("mul.wide.u32") < 40  # four blocks would have 80
 
 
 def test_a_team_of_one_warp_meets_without_the_block():
@@ -243,8 +252,7 @@ def tile_of_a_sort(given, keys, word="int32", members=256):
     pair = ("tuple", (view(keys), view("int32")), ())
     sizes = (("static", v, str(v)) for v in (16 * members, 8, int(keys[4:]) // 8))
     specs = *sizes, ("number", "int"), ("static", False, "False"), items, pair, pair, order, state
-    entry = entry_of(algorithms._move_tile, "team", specs, (), members)
-    return compiled(entry)
+    return compiled(entry_of(algorithms._move_tile, "team", specs, (), members))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +291,7 @@ def test_ragged_rows(dtype, tmp_path):
         assemble(ptx, tmp_path)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "kernel, kind, reducer, n_outs",
     [
@@ -341,8 +349,8 @@ def test_scans_tell_the_cache_what_is_read_again(near, n_bits, capability, tmp_p
 
 def test_what_a_scan_reads_in_loops_is_left_to_the_cache():
     decay = view("float64")
-    entry = entry_of(summed, "scan inclusive", (decay, decay, ("tuple", (decay, decay), ())), (MAPS,), 0)
-    ptx = compiled(entry)
+    specs = decay, decay, ("tuple", (decay, decay), ())
+    ptx = compiled(entry_of(summed, "scan inclusive", specs, (MAPS,), 0))
     assert "cache_hint" not in ptx and ".cs." not in ptx
 
 
