@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import check_count
+from ..shared import Frozen, check_count
 
 
-@dataclass(frozen=True)
-class Libraries:
+class Libraries(Frozen):
     """Libraries of a cross map.
 
     Attributes

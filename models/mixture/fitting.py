@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
-from ..shared import Shown
+from ..shared import Frozen
 from .blocks import Points
 from .em_run import Climb
 from .moves import Moves
@@ -21,8 +20,7 @@ _ROUNDS, _CHANGED = 5, 0.2  # such measurements, at most; change of a log varian
 _AMONG_FEW = 300  # iterations among the few, at most
 
 
-@dataclass(frozen=True)
-class Start(Shown):
+class Start(Frozen):
     """Result of one start.
 
     Parameters
@@ -40,8 +38,7 @@ class Start(Shown):
     agreement: float
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(Frozen):
     """Weights, means (None if they are to be chosen) and covariances of a start, and whether the covariances
     come from the user."""
 

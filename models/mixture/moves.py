@@ -12,7 +12,6 @@ component after the other).
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Shown, launch
+from ..shared import Frozen, launch
 from . import covariance, search_kernels
 from .blocks import Components
 from .em_run import Climb
@@ -38,8 +37,7 @@ _MANY = 200_000  # more points are not stored twice, for components and for chil
 _SMALL = 0.02  # largest share of the points of a component that may be deleted
 
 
-@dataclass(frozen=True)
-class Move(Shown):
+class Move(Frozen):
     """A change of the components that raised the objective.
 
     Parameters
@@ -366,8 +364,7 @@ class _State:
         return [(j, 0.0, self.moments[1][j], 0.0)]
 
 
-@dataclass(frozen=True)
-class _ShareOut:
+class _ShareOut(Frozen):
     """Replace l_ij by the shares of 2 k children, for `Points.gather`; return the entropies of the children's
     shares if `entropies` is True."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from ..shared import Array, ArrayLike, check_number
+from ..shared import Array, ArrayLike, Frozen, check_number
 from . import covariance
 from .checks import check_array, check_covariances
 
@@ -14,8 +14,7 @@ _MEAN_SCALE = 100.0  # g of the Bayesian EM of Suchard et al. (2010)
 _NEAREST = 1e-10  # least distance of sticks from 0 and 1
 
 
-@dataclass(frozen=True)
-class Prior:
+class Prior(Frozen):
     """The prior of `portable.models.mixture`.
 
     Parameters

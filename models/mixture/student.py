@@ -17,7 +17,6 @@ D. Peel, G. J. McLachlan: Robust mixture modelling using the t distribution. Sta
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -28,6 +27,7 @@ from portable.errors import InputError, ShapeError
 from ..shared import (
     Array,
     ArrayLike,
+    Frozen,
     LargeLike,
     Real,
     Whole,
@@ -59,8 +59,7 @@ _NOISE = 0.05  # share of the noise at the start
 _HALVINGS = 60  # bisections of the interval of degrees of freedom
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(Frozen):
     """Parameters of a step; `noise` is the logarithm of the noise's weight times its density."""
 
     weights: np.ndarray
@@ -70,8 +69,7 @@ class _State:
     noise: float = kernels.LOG_ZERO
 
 
-@dataclass(frozen=True)
-class _Tails:
+class _Tails(Frozen):
     """Replace normal densities by t densities, for `Points.gather`; `wanted` names the results."""
 
     p: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from portable.errors import FiniteError, InputError, ShapeError
 from ..shared import (
     Array,
     ArrayLike,
+    Frozen,
     NumberOrArray,
     PathLike,
     Whole,
@@ -37,8 +37,7 @@ from .weights import on
 ENDLESS = 2**31 - 1  # largest number of steps of a filter
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Frozen):
     """Result of one observation; with params of one filter, arrays have no axis of filters.
 
     Attributes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,9 @@ from portable.errors import FiniteError, InputError
 from ..shared import (
     ArrayLike,
     ClientLike,
+    Frozen,
     PathLike,
     Prior,
-    Shown,
     Spaces,
     Store,
     as_numbers,
@@ -41,8 +40,7 @@ from .walk import Points, random_of
 _TRIED = 64  # draws of the prior with which the model's functions are tried, until they accept one
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling(Shown):
+class Sampling(Frozen, kw_only=True):
     """Options that all samplers of parameters accept, by name.
 
     Parameters
@@ -88,8 +86,7 @@ class Sampling(Shown):
     client: ClientLike = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filtering(Sampling):
+class Filtering(Sampling, kw_only=True):
     """Options that samplers with a filter for each parameter accept, by name: those of `Sampling`, and of the
     filters.
 

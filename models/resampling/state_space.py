@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Whole, as_numbers, check_count, check_seed, launch, reached
+from ..shared import Array, ArrayLike, Frozen, Whole, as_numbers, check_count, check_seed, launch, reached
 from .arguments import ModelFunction, Params, as_rows, check_function, check_names
 from .filter import ParticleFilter
 from .simulation_kernels import simulate_rows
@@ -36,8 +35,7 @@ FUNCTIONS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class StateSpaceModel:
+class StateSpaceModel(Frozen, eq=False):
     """A state-space model, defined once for filters, smoothers, simulation and inference on every space.
 
     Parameters

@@ -26,7 +26,6 @@ import statistics
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -35,7 +34,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import NOWHERE, ArrayOrView, PathLike, Store, check_choice, read_json, write
+from ..shared import NOWHERE, ArrayOrView, Frozen, PathLike, Store, check_choice, read_json, write
 from ..shared.processes import map_numbers
 from . import schemes
 from .weights import metropolis_steps
@@ -64,8 +63,7 @@ _KINDS = dict(scheme=str, kind=str, n=int, y=Real, runs=int, mse=Real, bias_shar
 ROW = "{scheme:12} {kind:5} {n:9,d} {y:4.1f} {mse:9.4f} {bias_share:9.2e} {seconds:10.3e}"
 
 
-@dataclass(frozen=True)
-class Design:
+class Design(Frozen):
     """Size of a study.
 
     Attributes

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Whole, check_count
+from ..shared import ArrayLike, Frozen, Whole, check_count
 from .arguments import Params, as_table
 from .state_space import StateSpaceModel
 
@@ -21,8 +20,7 @@ from .state_space import StateSpaceModel
 WANTED = 1.0
 
 
-@dataclass(frozen=True)
-class Needed:
+class Needed(Frozen):
     """Variance of the log-likelihood by the number of particles.
 
     Attributes

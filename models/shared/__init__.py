@@ -49,7 +49,7 @@ from .files import (
 )
 from .launches import launch, reduce
 from .mapped import Streamed, opened
-from .notebook_html import Shown
+from .notebook_html import Frozen, Shown
 from .posteriors import stopped
 from .priors import Prior
 from .progress import bar, tracked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+from typing import dataclass_transform
 
 import numpy as np
 
@@ -23,6 +24,14 @@ class Shown:
             if not field.name.startswith("_")
         )
         return f"<table><caption>{type(self).__name__}</caption>{rows}</table>"
+
+
+@dataclass_transform(frozen_default=True)
+class Frozen(Shown):
+    """Base of frozen dataclasses, which need no decorator: its arguments are next to the base."""
+
+    def __init_subclass__(cls, **how: bool) -> None:
+        dataclasses.dataclass(cls, frozen=True, **how)
 
 
 def _text_of(value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-from typing import Any, Self, dataclass_transform
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from portable.errors import InputError
 
 from .annotations import PathLike
 from .files import read_npz, replacing
-from .notebook_html import Shown
+from .notebook_html import Frozen
 
 VERSION = 1
 _PACKAGE = __name__.rpartition(".shared.")[0]  # of the families
@@ -100,13 +100,8 @@ class Saved:
         return found
 
 
-@dataclass_transform(frozen_default=True)
-class Result(Saved, Shown):
-    """Base of results that can be saved, loaded, and shown in notebooks: its subclasses are frozen
-    dataclasses, without a decorator, and take the arguments of `dataclass` next to their base."""
-
-    def __init_subclass__(cls, **how: bool) -> None:
-        dataclasses.dataclass(cls, frozen=True, **how)
+class Result(Saved, Frozen):
+    """Base of results that can be saved, loaded, and shown in notebooks, which are frozen dataclasses."""
 
 
 def _name(kind):

@@ -4,14 +4,13 @@ space of this process."""
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 import portable as pk
 
-from ..shared import NOWHERE, Array, Shards, launch, local_space, nodes
+from ..shared import NOWHERE, Array, Frozen, Shards, launch, local_space, nodes
 from ..shared.sharding import total as add_up
 from . import kernels
 from .expectation import Expectation
@@ -23,8 +22,7 @@ _BATCH = 10  # iterations between two checks of convergence
 SHORTEST = 1e-3  # a branch's mean gap is at least this share of the shortest positive gap
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(Frozen):
     """The sums (6) of one model.
 
     Attributes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
@@ -13,8 +13,8 @@ from portable.errors import DTypeError, InputError
 from ..shared import (
     Array,
     ArrayLike,
+    Frozen,
     PathLike,
-    Shown,
     Spaces,
     Store,
     bar,
@@ -40,8 +40,7 @@ _PAPERS_MOST = 60.0  # largest product of a gap and a rate
 _AT_ONCE = 16  # starts that run concurrently; each needs memory for the vectors of the longest runs
 
 
-@dataclass(frozen=True)
-class FitInfo(Shown):
+class FitInfo(Frozen):
     """Course and result of a fit.
 
     Attributes

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Shown, need
+from ..shared import Frozen, need
 from .model import TransientMAP, check_model
 from .runs import Runs
 
 
-@dataclass(frozen=True)
-class Goodness(Shown):
+class Goodness(Frozen):
     """Goodness of fit by the rescaled complete gaps; small p-values are evidence against the process.
 
     Attributes

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Shown, check_choice, check_count, check_number, check_seed, connected, tracked
+from ..shared import Frozen, check_choice, check_count, check_number, check_seed, connected, tracked
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
@@ -19,8 +18,7 @@ from .runs import Runs
 _MOST_PARTITIONS = 1_000
 
 
-@dataclass(frozen=True)
-class Candidate(Shown):
+class Candidate(Frozen):
     """One choice of orders, with its fit.
 
     Attributes

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Array, Shown, Spaces, connected
+from ..shared import Array, Frozen, Spaces, connected
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD
@@ -22,8 +21,7 @@ _AT_BOUND = 1e-7  # a smaller probability is treated as zero, its lower bound
 _AT_ONCE = 16
 
 
-@dataclass(frozen=True)
-class StandardErrors(Shown):
+class StandardErrors(Frozen):
     """Standard errors of a model's parameters; NaN for a parameter at its bound or held fixed, or of a dead
     branch.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ...shared import check_choice, check_count, check_number
+from ...shared import Frozen, check_choice, check_count, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
@@ -21,8 +21,7 @@ _UNCERTAIN = 0.25  # groups are joined if at least this share of their entropy r
 _NO_CELLS = 1e-290  # in place of 0, so that ratios with numbers of cells are finite
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(Frozen):
     """The join of two groups of components to one.
 
     Parameters

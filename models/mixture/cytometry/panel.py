@@ -4,14 +4,14 @@ sample."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared import check_choice, check_number, need, warn
+from ...shared import Frozen, check_choice, check_number, need, warn
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -28,8 +28,7 @@ _NO_MATRIX = (), np.eye(0)  # channels that are compensated, and their matrix
 _SAY_WHICH = "set compensation= to one matrix for all, or 'none'"
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Frozen):
     """The transformation of a channel.
 
     Parameters
@@ -62,8 +61,7 @@ class Scale:
         return getattr(_logicle_scales(), name)(np.array(x, np.float64), None, t, m, w, 0)
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(Frozen, eq=False):
     """The channels of samples that are used, and their transformations to points.
 
     Parameters
