@@ -36,10 +36,9 @@ from ..shared import (
     ArrayLike,
     Result,
     Whole,
-    as_numbers,
     check_count,
-    check_finite,
     check_number,
+    check_numbers,
     check_share,
     warn,
 )
@@ -252,7 +251,7 @@ def profile(
     InputError, DTypeError, ShapeError, FiniteError, KeyboardInterrupt
         As `maximise`.
     """
-    grid = check_finite(as_numbers(values, "values", 1), "values")
+    grid = check_numbers(values, "values", 1)
     n_chains = check_count(n_chains, "n_chains")
     if len(np.unique(grid)) < 4:
         raise InputError(f"values is {values}; expected at least 4 different numbers")

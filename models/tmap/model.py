@@ -20,12 +20,11 @@ from ..shared import (
     PathLike,
     Shards,
     Spaces,
-    as_numbers,
     check_count,
-    check_finite,
     check_flag,
     check_kind,
     check_number,
+    check_numbers,
     check_seed,
     connected,
     launch,
@@ -116,7 +115,7 @@ class TransientMAP:
         self.n_branches = n = len(self.orders)
         given = {"alpha": (alpha, (n,)), "rates": (rates, (n,)), "switching": (switching, (n, n))}
         for name, (value, shape) in given.items():
-            array = check_finite(as_numbers(value, name, len(shape)), name)
+            array = check_numbers(value, name, len(shape))
             if array.shape != shape:
                 raise ShapeError(f"{name} has shape {array.shape}; expected {shape}, as there are {n} orders")
             if name != "rates" and array.min() < 0.0:
@@ -197,8 +196,8 @@ class TransientMAP:
         DTypeError, FiniteError, ShapeError, InputError
             The matrices are not those of Erlang branches; runs of other processes may be given to `fit`.
         """
-        d0, d1 = (check_finite(as_numbers(v, name, 2), name) for v, name in ((d0, "d0"), (d1, "d1")))
-        start, n = check_finite(as_numbers(start, "start", 1), "start"), len(d0)
+        d0, d1 = (check_numbers(v, name, 2) for v, name in ((d0, "d0"), (d1, "d1")))
+        start, n = check_numbers(start, "start", 1), len(d0)
         if not d0.shape == d1.shape == (n, n) or start.shape != (n,) or not n:
             raise ShapeError(
                 f"d0, d1 and start have shapes {d0.shape}, {d1.shape} and {start.shape}; "
@@ -413,7 +412,7 @@ class TransientMAP:
         DTypeError, FiniteError, InputError
             Gaps are not numbers, or negative.
         """
-        gaps = check_finite(as_numbers(gaps, "gaps"), "gaps")
+        gaps = check_numbers(gaps, "gaps")
         if not gaps.ndim or not gaps.size or gaps.min() < 0.0:
             raise InputError(
                 f"gaps must be at least one number, none of them negative, got {gaps.tolist()!r:.60}"
@@ -453,7 +452,7 @@ class TransientMAP:
         DTypeError, FiniteError
             A value of `x` is not a number, or not finite.
         """
-        y = np.maximum(check_finite(as_numbers(x, "x"), "x"), 0.0)[..., None] * self.rates
+        y = np.maximum(check_numbers(x, "x"), 0.0)[..., None] * self.rates
         # half of the exponent here and half at the end: exp(-y) would underflow too soon
         found, term = np.zeros_like(y), np.exp(-0.5 * y)
         for m in range(self.orders.max()):
