@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Real, Whole, check_count, check_number
+from ..shared import ArrayLike, Real, SpaceLike, Whole, check_count, check_number
 from .checks import check_columns
 from .frames import Tabled, timed
 from .neighbours import knn
@@ -116,7 +115,7 @@ def false_neighbours(
     level: Real = 0.05,
     exclusion_radius: Whole = 0,
     segments: Replicates = None,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> FalseNeighbours:
     """Compute the share of nearest neighbours that are distant in the next coordinate, for E = 1 to E_max.
 

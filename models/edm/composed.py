@@ -125,8 +125,8 @@ def multiview(
     columns: Sequence[Label] | None = None,
     target: TableLike | Label | None = None,
     tau: Whole = 1,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     **options: Any,
 ) -> Multiview:
     """Predict a target by the mean over the best embeddings of lagged columns.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -32,7 +31,7 @@ from .cross import STEPS
 from .frames import Tabled
 from .mapping import Sets, mapped_in_steps
 from .problem import MEMORY_BYTES, Problem
-from .segments import Replicates, Windows
+from .segments import Columns, Replicates, Windows
 from .surrogates import Kind
 from .window import Window
 
@@ -179,14 +178,14 @@ def ccm(
     E: Whole,
     *,
     library_sizes: ArrayLike,
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     n_samples: Whole = 100,
     tau: Whole = 1,
     Tp: Whole = 0,
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     n_surrogates: Whole = 0,
@@ -196,7 +195,7 @@ def ccm(
     seed: Whole = 0,
     dtype: DType = "float32",
     progress: bool = False,
-    space: Spaces | None = None,
+    space: Spaces = None,
     client: ClientLike = None,
 ) -> Convergence:
     """Compute convergent cross mapping: the skill of predicting `target` from random subsets of `library`, by

@@ -63,8 +63,8 @@ def cross_map(
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
     libraries: ArrayLike | None = None,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float32",
@@ -72,7 +72,7 @@ def cross_map(
     checkpoint: PathLike | None = None,
     memory_mb: Real = 4096,
     progress: bool = False,
-    space: Spaces | None = None,
+    space: Spaces = None,
     client: ClientLike = None,
 ) -> TableOrArray:
     """Compute the cross mapping skill of every pair of series: rho[i, j] is the skill of library i for target

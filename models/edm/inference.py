@@ -13,6 +13,7 @@ from ..shared import (
     ArrayLike,
     PathLike,
     Real,
+    SpaceLike,
     Store,
     TableLike,
     Whole,
@@ -70,8 +71,8 @@ def cross_map_test(
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
     libraries: ArrayLike | None = None,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     seed: Whole = 0,
@@ -79,7 +80,7 @@ def cross_map_test(
     checkpoint: PathLike | None = None,
     memory_mb: Real = 4096,
     progress: bool = False,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> CrossMapTest:
     """Test the cross mapping skill of every pair against surrogates of each target.
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
 import numpy as np
 
-import portable as pk
 
-from ..shared import ArrayLike, Label, NumberOrArray, Real, TableLike, Whole, check_count, check_seed
+from ..shared import (
+    ArrayLike,
+    Label,
+    NumberOrArray,
+    Real,
+    SpaceLike,
+    TableLike,
+    Whole,
+    check_count,
+    check_seed,
+)
 from .checks import DType, check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
 from .problem import Problem
 from .search import using
-from .segments import Replicates, Windows
+from .segments import Columns, Replicates, Windows
 from .skill import values_at
 from .surrogates import Kind, block_length
 from .window import Window
@@ -66,12 +74,12 @@ def lagged_map(
     E: Whole,
     *,
     Tp: ArrayLike = range(-8, 9),
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     tau: Whole = 1,
     k: Whole | None = None,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     level: Real = 0.95,
@@ -82,7 +90,7 @@ def lagged_map(
     block: Whole | None = None,
     seed: Whole = 0,
     dtype: DType = "float64",
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> LaggedMap:
     """Compute the skill of predicting `target` from `library` for several lags, by one search for neighbours.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..shared import (
     ArrayLike,
     Label,
     Real,
+    SpaceLike,
     TableLike,
     Whole,
     as_numbers,
@@ -28,7 +28,7 @@ from . import frames
 from . import local_kernels as kernels
 from .problem import Problem
 from .search import power_of_two, using
-from .segments import Replicates, Windows
+from .segments import Columns, Replicates, Windows
 from .skill import correlation
 from .window import Window
 
@@ -96,7 +96,7 @@ def smap(
     E: Whole = 1,
     *,
     theta: ArrayLike,
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
@@ -105,11 +105,11 @@ def smap(
     target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> SMap:
     """Predict by S-maps: a linear map for each point, fitted to all candidates with weights that decrease
     with distance.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-import portable as pk
 
-from ..shared import ArrayLike, Label, NumberOrArray, TableLike, Whole
+from ..shared import ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
 from .checks import DType
 from .problem import Problem, problem_of, shared_problem
 from .search import using
-from .segments import Replicates, Windows
+from .segments import Columns, Replicates, Windows
 from .window import Window
 
 
@@ -91,18 +89,18 @@ def knn(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     tau: Whole = 1,
     k: Whole | None = None,
     points: TableLike | None = None,
     Tp: Whole = 0,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> Neighbours:
     """Return the k nearest neighbours of each embedded point.
 
@@ -163,19 +161,19 @@ def simplex(
     library: TableLike,
     E: Whole = 1,
     *,
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     k: Whole | None = None,
     target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> Prediction:
     """Predict the target of each point from the targets of its nearest neighbours: simplex projection.
 

@@ -82,7 +82,8 @@ class Segments(Result):
 
 
 Replicates: TypeAlias = Union[Segments, ArrayLike, annotations.Label, None]
-Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str]]  # or names of segments
+Windows: TypeAlias = Union[annotations.Windows, str, Sequence[str], None]  # or names of segments
+Columns: TypeAlias = Union[annotations.Label, Sequence[annotations.Label], None]
 
 
 def number_of(segments, times):

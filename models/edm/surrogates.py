@@ -14,7 +14,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Whole, check_choice, check_count, check_seed, launch, warn
+from ..shared import Array, ArrayLike, SpaceLike, Whole, check_choice, check_count, check_seed, launch, warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .search import integers, using
@@ -45,7 +45,7 @@ def surrogates(
     tau: Whole = 1,
     segments: Replicates = None,
     seed: Whole = 0,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> Array:
     """Generate surrogates of one or several series.
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 
 import numpy as np
 
-import portable as pk
 
-from ..shared import ArrayLike, Label, NumberOrArray, TableLike, Whole, check_count
+from ..shared import ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
 from . import plans
 from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem
 from .search import on_the_host, using
-from .segments import Replicates, Windows
+from .segments import Columns, Replicates, Windows
 from .window import Window
 
 
@@ -45,18 +43,18 @@ def embedding_dimension(
     library: TableLike,
     E_max: Whole = 20,
     *,
-    columns: Label | Sequence[Label] | None = None,
+    columns: Columns = None,
     tau: Whole = 1,
     Tp: Whole = 1,
     target: TableLike | Label | None = None,
     points: TableLike | None = None,
     exclusion_radius: Whole = 0,
-    lib: Windows | None = None,
-    pred: Windows | None = None,
+    lib: Windows = None,
+    pred: Windows = None,
     valid: ArrayLike | None = None,
     segments: Replicates = None,
     dtype: DType = "float64",
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> Dimensions:
     """Compute the simplex skill for E = 1 to E_max by one pass over the distances, and the best E.
 

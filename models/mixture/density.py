@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, ArrayOrView
+from ..shared import ArrayLike, ArrayOrView, SpaceLike
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_array, check_table, check_weights
@@ -19,7 +19,7 @@ def log_density(
     precisions_cholesky: ArrayLike,
     weights: ArrayLike,
     *,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> ArrayOrView:
     """Return the log-density of a Gaussian mixture at each point.
 

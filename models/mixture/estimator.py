@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared import (
@@ -172,7 +171,7 @@ class DirichletMixture(Fitted):
         missing: bool = False,
         warm_start: bool = False,
         random_state: Whole | np.random.Generator | None = None,
-        space: Spaces | None = None,
+        space: Spaces = None,
     ) -> None:
         self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
         self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
@@ -182,7 +181,7 @@ class DirichletMixture(Fitted):
 
     def fit(
         self,
-        X: LargeLike | pk.View,
+        X: LargeLike,
         y: object = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -265,7 +264,7 @@ class DirichletMixture(Fitted):
         return self._named(names)
 
     def partial_fit(
-        self, X: LargeLike | pk.View, y: object = None, sample_weight: ArrayLike | None = None
+        self, X: LargeLike, y: object = None, sample_weight: ArrayLike | None = None
     ) -> DirichletMixture:
         """Take one step of online EM with some points; the first call fits to its points, which should be a
         representative sample.
@@ -302,7 +301,7 @@ class DirichletMixture(Fitted):
         self.n_iter_ += 1
         return self
 
-    def fit_predict(self, X: LargeLike | pk.View, y: object = None) -> ArrayOrView:
+    def fit_predict(self, X: LargeLike, y: object = None) -> ArrayOrView:
         """Fit to points, then return the most probable component of each.
 
         Parameters
@@ -346,7 +345,7 @@ class DirichletMixture(Fitted):
 
     def sample_posterior(
         self,
-        X: LargeLike | pk.View,
+        X: LargeLike,
         n_draws: Whole = 1000,
         *,
         n_warmup: Whole = 100,

@@ -6,7 +6,6 @@ import contextlib
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared import (
@@ -90,7 +89,7 @@ class Fitted(Parameters, Saved):
             model.feature_names_in_ = np.asarray(model.feature_names_in_, dtype=object)
         return model
 
-    def score_samples(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def score_samples(self, X: LargeLike, *, client: ClientLike = None) -> ArrayOrView:
         """Return the log-density of the mixture at each point.
 
         Parameters
@@ -114,7 +113,7 @@ class Fitted(Parameters, Saved):
         with self._shared(X, client, once=True) as points:
             return points.log_densities(self._fitted(), points.as_view)
 
-    def score(self, X: LargeLike | pk.View, y: object = None, *, client: ClientLike = None) -> float:
+    def score(self, X: LargeLike, y: object = None, *, client: ClientLike = None) -> float:
         """Return the mean log-density of the mixture at the points.
 
         Parameters
@@ -138,7 +137,7 @@ class Fitted(Parameters, Saved):
         with self._shared(X, client) as points:
             return points.log_likelihood(self._fitted()) / points.n
 
-    def predict(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def predict(self, X: LargeLike, *, client: ClientLike = None) -> ArrayOrView:
         """Return the most probable component of each point.
 
         Parameters
@@ -162,7 +161,7 @@ class Fitted(Parameters, Saved):
         with self._shared(X, client, once=True) as points:
             return points.labels(self._fitted(), points.as_view)
 
-    def predict_proba(self, X: LargeLike | pk.View, *, client: ClientLike = None) -> ArrayOrView:
+    def predict_proba(self, X: LargeLike, *, client: ClientLike = None) -> ArrayOrView:
         """Return the probability of each component for each point, an array of points times components.
 
         Parameters
@@ -186,7 +185,7 @@ class Fitted(Parameters, Saved):
         with self._shared(X, client, once=True) as points:
             return points.responsibilities(self._fitted(), points.as_view)
 
-    def bic(self, X: LargeLike | pk.View) -> float:
+    def bic(self, X: LargeLike) -> float:
         """Return the Bayesian information criterion: lower is better.
 
         Parameters
@@ -207,7 +206,7 @@ class Fitted(Parameters, Saved):
         points = self._points(X)
         return self._n_parameters() * np.log(points.n) - 2.0 * points.log_likelihood(self._fitted())
 
-    def aic(self, X: LargeLike | pk.View) -> float:
+    def aic(self, X: LargeLike) -> float:
         """Return Akaike's information criterion: lower is better.
 
         Parameters

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-import portable as pk
 from portable.errors import ShapeError
 
-from ..shared import ArrayLike, check_choice, need, posteriors
+from ..shared import ArrayLike, SpaceLike, check_choice, need, posteriors
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
@@ -54,7 +53,7 @@ class Posterior(posteriors.Drawn):
     accepted: float = 0.0
     notes: tuple[str, ...] = ()
 
-    def log_density(self, X: ArrayLike, *, space: pk.SpaceLike | None = None) -> np.ndarray:
+    def log_density(self, X: ArrayLike, *, space: SpaceLike = None) -> np.ndarray:
         """Return the logarithm of the posterior predictive density: of the mean over draws of the mixture's
         density at each point.
 

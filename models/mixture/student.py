@@ -30,6 +30,7 @@ from ..shared import (
     Frozen,
     LargeLike,
     Real,
+    SpaceLike,
     Whole,
     as_numbers,
     check_choice,
@@ -170,14 +171,14 @@ class TMixture(Fitted):
         init_params: Literal["k-means++", "random"] = "k-means++",
         means_init: ArrayLike | None = None,
         random_state: Whole | np.random.Generator | None = None,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> None:
         self.n_components, self.dof, self.noise, self.covariance = n_components, dof, noise, covariance
         self.max_iter, self.tol, self.reg_covar, self.n_init = max_iter, tol, reg_covar, n_init
         self.init_params, self.means_init, self.random_state = init_params, means_init, random_state
         self.space = space
 
-    def fit(self, X: LargeLike | pk.View, y: object = None) -> TMixture:
+    def fit(self, X: LargeLike, y: object = None) -> TMixture:
         """Fit by EM.
 
         Parameters

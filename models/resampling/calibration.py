@@ -30,7 +30,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Array, check_choice, check_count, check_seed, priors
+from ..shared import Array, SpaceLike, check_choice, check_count, check_seed, priors
 from ..shared.calibration import Ranks, rank_truths
 from ..shared.posteriors import halves, mixing_looked_at, sample_size
 from ..shared.processes import space_of
@@ -170,7 +170,7 @@ def calibrate(
     long_enough: float = LONG_ENOUGH,
     n_observed: int = 20,
     seed: int = 0,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
     jobs: int = 1,
     progress: bool = False,
     client: object = None,

@@ -18,6 +18,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared import (
     Array,
+    ArrayLike,
     ClientLike,
     NumberOrArray,
     Real,
@@ -124,7 +125,7 @@ class ParticleFilter:
         in_place: bool = False,
         ordered: bool = False,
         dtype: npt.DTypeLike = np.float64,
-        space: Spaces | None = None,
+        space: Spaces = None,
     ) -> None:
         self.functions = initial, propagate, log_weight, guide, log_guide
         for name, function in zip(FUNCTIONS, self.functions):
@@ -176,11 +177,11 @@ class ParticleFilter:
 
     def run(
         self,
-        observations: npt.ArrayLike,
+        observations: ArrayLike,
         n_particles: Whole,
         *,
         params: Params | None = None,
-        inputs: npt.ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
         seed: Whole = 0,
         keep: bool = False,
         means: bool = True,
@@ -264,11 +265,11 @@ class ParticleFilter:
 
     def log_likelihood(
         self,
-        observations: npt.ArrayLike,
+        observations: ArrayLike,
         n_particles: Whole,
         *,
         params: Params | None = None,
-        inputs: npt.ArrayLike | None = None,
+        inputs: ArrayLike | None = None,
         seed: Whole = 0,
         on_nan: nan_source.OnNan = "die",
         client: ClientLike = None,
@@ -362,7 +363,7 @@ class ParticleFilter:
             )
         return n
 
-    def data(self, observations: npt.ArrayLike, params: Params | None, inputs: npt.ArrayLike | None) -> Data:
+    def data(self, observations: ArrayLike, params: Params | None, inputs: ArrayLike | None) -> Data:
         """Check the data of a run.
 
         Parameters

@@ -22,7 +22,6 @@ import functools
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import InputError
@@ -142,7 +141,7 @@ class Metropolis(Chained):
 
 def sample_pmmh(
     model: StateSpaceModel,
-    observations: npt.ArrayLike,
+    observations: ArrayLike,
     n_particles: Whole,
     *,
     n_blocks: Whole = 1,

@@ -7,7 +7,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, ArrayOrView, launch, reached
+from ..shared import ArrayLike, ArrayOrView, SpaceLike, launch, reached
 from . import kernels, launches
 from .checks import check_rows
 from .weights import TEAM, RowsOrVector, on, teams, tile_size
@@ -31,7 +31,7 @@ def accumulate(offspring):
     return cumulative
 
 
-def permute(ancestors: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> ArrayOrView:
+def permute(ancestors: ArrayLike | pk.View, *, space: SpaceLike = None) -> ArrayOrView:
     """Permute ancestors for propagation in place, so that o_i > 0 implies a_i = i (condition (9), Codes 9 and
     10).
 

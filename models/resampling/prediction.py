@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError
 
-from ..shared import Array, ArrayLike, Whole, axes_or_new, new_figure
+from ..shared import Array, ArrayLike, SpaceLike, Whole, axes_or_new, new_figure
 from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel
@@ -25,7 +24,7 @@ def posterior_paths(
     *,
     inputs: ArrayLike | None = None,
     seed: Whole = 0,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> tuple[dict[str, Array], Array]:
     """Draw from p(parameters, states | observations): a path for each of some draws of the parameters.
 

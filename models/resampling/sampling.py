@@ -82,7 +82,7 @@ class Sampling(Frozen, kw_only=True):
     checkpoint: PathLike | None = None
     progress: bool = False
     on_nan: OnNan = "die"
-    space: Spaces | None = None
+    space: Spaces = None
     client: ClientLike = None
 
 

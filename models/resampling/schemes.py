@@ -15,6 +15,7 @@ from ..shared import (
     ArrayLike,
     ArrayOrView,
     Real,
+    SpaceLike,
     Whole,
     check_choice,
     check_count,
@@ -34,7 +35,7 @@ from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
 # magnitude.
 _MOST_PROPOSALS = 2**20
 
-Rows: TypeAlias = Union[ArrayLike, pk.View]
+Rows: TypeAlias = Union[ArrayLike, pk.View, None]
 Output: TypeAlias = Literal["ancestors", "offspring", "cumulative"]
 Degenerate: TypeAlias = Literal["raise", "uniform"]
 
@@ -141,16 +142,16 @@ class Scheme(Protocol):
 
     def __call__(
         self,
-        weights: Rows | None = None,
+        weights: Rows = None,
         *,
         seed: Whole,
-        log_weights: Rows | None = None,
+        log_weights: Rows = None,
         step: Whole = 0,
         n_ancestors: Whole | None = None,
         permuted: bool = False,
         output: Output = "ancestors",
         on_degenerate: Degenerate = "raise",
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
         **options: Any,
     ) -> ArrayOrView: ...
 
@@ -331,15 +332,15 @@ def _scaled(weight, largest, usable, log):
 
 
 def partial_rejection(
-    weights: Rows | None = None,
+    weights: Rows = None,
     *,
     seed: Whole,
     max_weight: Real,
-    log_weights: Rows | None = None,
+    log_weights: Rows = None,
     step: Whole = 0,
     n_ancestors: Whole | None = None,
     on_degenerate: Degenerate = "raise",
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> tuple[ArrayOrView, ArrayOrView]:
     """Resample by partial rejection control: `rejection` with a max_weight that may lie below the largest
     weight.

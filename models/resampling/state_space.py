@@ -17,7 +17,18 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Frozen, Whole, as_numbers, check_count, check_seed, launch, reached
+from ..shared import (
+    Array,
+    ArrayLike,
+    Frozen,
+    SpaceLike,
+    Whole,
+    as_numbers,
+    check_count,
+    check_seed,
+    launch,
+    reached,
+)
 from .arguments import ModelFunction, Params, as_rows, check_function, check_names
 from .filter import ParticleFilter
 from .simulation_kernels import simulate_rows
@@ -193,7 +204,7 @@ class StateSpaceModel(Frozen, eq=False):
         inputs: ArrayLike | None = None,
         start: ArrayLike | None = None,
         first: int = 0,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> tuple[Array, Array]:
         """Draw states and observations of n_steps steps, one series for each row of parameters.
 
@@ -265,7 +276,7 @@ class StateSpaceModel(Frozen, eq=False):
         *,
         seed: Whole = 0,
         inputs: ArrayLike | None = None,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> Array:
         """Draw new observations for given states, a path for each row of parameters: posterior predictive
         replicates.

@@ -34,7 +34,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import NOWHERE, ArrayOrView, Frozen, PathLike, Store, check_choice, read_json, write
+from ..shared import NOWHERE, ArrayOrView, Frozen, PathLike, SpaceLike, Store, check_choice, read_json, write
 from ..shared.processes import map_numbers
 from . import schemes
 from .weights import metropolis_steps
@@ -353,12 +353,12 @@ def load(path: object) -> list[dict]:
 
 
 def resample(
-    weights: schemes.Rows | None = None,
+    weights: schemes.Rows = None,
     *,
     method: str = "auto",
     decisions: PathLike | None = None,
-    log_weights: schemes.Rows | None = None,
-    space: pk.SpaceLike | None = None,
+    log_weights: schemes.Rows = None,
+    space: SpaceLike = None,
     **options: Any,
 ) -> ArrayOrView:
     """Draw ancestors by a scheme of a given name, or by the fastest one for such weights.

@@ -12,7 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, NumberOrArray, Real, check_share, launch, reached
+from ..shared import ArrayLike, NumberOrArray, Real, SpaceLike, check_share, launch, reached
 from . import kernels, ancestor_kernels, strata, weight_kernels
 from .checks import check_extremes, check_rows
 from .pairing import SPAN
@@ -319,7 +319,7 @@ def effective_sample_size(
     weights: ArrayLike | pk.View | None = None,
     *,
     log_weights: ArrayLike | pk.View | None = None,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> NumberOrArray:
     """Compute (sum w)^2 / sum w^2, from 1 to n.
 
@@ -345,7 +345,7 @@ def effective_sample_size(
     return float(found[0]) if w.is_vector else found
 
 
-def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: pk.SpaceLike | None = None) -> NumberOrArray:
+def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: SpaceLike = None) -> NumberOrArray:
     """Compute log sum exp(log w), in float64; -inf if all log-weights are -inf.
 
     Parameters
@@ -374,7 +374,7 @@ def metropolis_steps(
     *,
     log_weights: ArrayLike | pk.View | None = None,
     error_bound: Real = 0.01,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> int:
     """Compute the number of steps for a bias of Metropolis resampling of about `error_bound`: B* = ceil(log
     error / log(1 - beta)), beta = mean(w) / max(w).

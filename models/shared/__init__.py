@@ -13,6 +13,7 @@ from .annotations import (
     NumberOrArray,
     PathLike,
     Real,
+    SpaceLike,
     Spaces,
     TableLike,
     Whole,

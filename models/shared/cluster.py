@@ -243,7 +243,7 @@ class Workers:
         client: ClientLike,
         make: Callable[..., Any],
         pieces: Sequence[Any],
-        space: Spaces | None,
+        space: Spaces,
         room: float | None,
         label: str,
     ) -> None:

@@ -73,7 +73,7 @@ class Shards:
         pieces: Sequence[Any],
         *,
         client: ClientLike = None,
-        space: Spaces | None = None,
+        space: Spaces = None,
         room: float | None = None,
         label: str = "shards",
     ) -> None:
@@ -302,7 +302,7 @@ def _check_dtypes(pieces: Sequence) -> None:
             )
 
 
-def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
+def spaces_of(space: Spaces) -> list[str | pk.Space]:
     """Return the spaces of this process for an argument `space`.
 
     Parameters
@@ -329,7 +329,7 @@ def spaces_of(space: Spaces | None) -> list[str | pk.Space]:
     return list(space)
 
 
-def local_space(client: ClientLike, space: Spaces | None) -> str | pk.Space:
+def local_space(client: ClientLike, space: Spaces) -> str | pk.Space:
     """Return the space of this process for the small computations between two maps.
 
     Parameters

@@ -80,7 +80,7 @@ def fit(
     memory_mb: float | None = None,
     checkpoint: PathLike | None = None,
     progress: bool = False,
-    space: Spaces | None = None,
+    space: Spaces = None,
     client: object = None,
 ) -> tuple[TransientMAP, FitInfo]:
     """Fit a TransientMAP of given orders to runs.

@@ -7,10 +7,9 @@ from dataclasses import field
 
 import numpy as np
 
-import portable as pk
 from portable.errors import InputError
 
-from ..shared import Frozen, need
+from ..shared import Frozen, SpaceLike, need
 from .model import TransientMAP, check_model
 from .runs import Runs
 
@@ -41,7 +40,7 @@ class Goodness(Frozen):
     p_length: float
 
 
-def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: pk.SpaceLike | None = None) -> Goodness:
+def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: SpaceLike = None) -> Goodness:
     """Test the hypothesis that runs come from a process, by gaps rescaled to be uniform and independent.
 
     The p-values are exact for many gaps, if the parameters were not fitted to the same runs; after a fit they

@@ -19,6 +19,7 @@ from ..shared import (
     Ints,
     PathLike,
     Shards,
+    SpaceLike,
     Spaces,
     check_count,
     check_flag,
@@ -467,7 +468,7 @@ class TransientMAP:
         *,
         dtype: Literal["float64", "float32"] = "float64",
         memory_mb: float | None = None,
-        space: Spaces | None = None,
+        space: Spaces = None,
         client: object = None,
     ) -> float:
         """Compute the log-likelihood (4) of runs: log-densities of complete gaps and log-probabilities of
@@ -509,7 +510,7 @@ class TransientMAP:
         self,
         runs: Runs,
         *,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> Floats:
         """Compute the probability of each gap's branch given all gaps of its run: q_i[k] of (5).
 
@@ -543,7 +544,7 @@ class TransientMAP:
         runs: Runs,
         *,
         seed: int = 0,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> Floats:
         """Compute for each gap the probability of one no longer than it, given the previous gaps and that
         there is a gap.
@@ -660,7 +661,7 @@ class TransientMAP:
         n_runs: int,
         *,
         seed: int = 0,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
         max_gaps: int = 100_000_000,
     ) -> Runs:
         """Simulate runs; equal seeds give equal walks through the branches on every space.

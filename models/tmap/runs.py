@@ -6,12 +6,11 @@ import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..shared import Array, Floats, Ints, as_numbers
+from ..shared import Array, ArrayLike, Floats, Ints, SpaceLike, as_numbers
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, values_at, where_given
 from .packed import KEPT, whole_of
@@ -66,19 +65,19 @@ class Runs:
 
     n_runs: int
     n_gaps: int
-    censored: npt.NDArray[np.bool_]
+    censored: Array
     resolution: float | Floats | None
     views: tuple[pk.View, pk.View]
     starts = None  # keys and starts of runs, from the check of lengths, for the sort of runs
 
     def __init__(
         self,
-        values: npt.ArrayLike | pk.View,
-        lengths: npt.ArrayLike | pk.View,
-        censored: npt.ArrayLike | pk.View | None = None,
+        values: ArrayLike | pk.View,
+        lengths: ArrayLike | pk.View,
+        censored: ArrayLike | pk.View | None = None,
         *,
-        resolution: npt.ArrayLike | None = None,
-        space: pk.SpaceLike | None = None,
+        resolution: ArrayLike | None = None,
+        space: SpaceLike = None,
     ) -> None:
         given, near = where_given(values, "values"), given_lengths(lengths, space)
         if censored is None:  # no count is needed
@@ -111,11 +110,11 @@ class Runs:
     @classmethod
     def from_gaps(
         cls,
-        gaps: npt.ArrayLike,
-        censored: npt.ArrayLike | None = None,
+        gaps: ArrayLike,
+        censored: ArrayLike | None = None,
         *,
-        resolution: npt.ArrayLike | None = None,
-        space: pk.SpaceLike | None = None,
+        resolution: ArrayLike | None = None,
+        space: SpaceLike = None,
     ) -> Runs:
         """Make runs of one gap each, for gaps without an order in time: fits are phase-type distributions.
 
@@ -143,11 +142,11 @@ class Runs:
     @classmethod
     def from_lists(
         cls,
-        runs: Iterable[npt.ArrayLike],
-        censored: npt.ArrayLike | None = None,
+        runs: Iterable[ArrayLike],
+        censored: ArrayLike | None = None,
         *,
-        resolution: npt.ArrayLike | None = None,
-        space: pk.SpaceLike | None = None,
+        resolution: ArrayLike | None = None,
+        space: SpaceLike = None,
     ) -> Runs:
         """Make runs from a sequence of sequences of gaps, one for each run.
 
@@ -238,7 +237,7 @@ class Runs:
         return np.cumsum(self.lengths) - self.lengths
 
     @functools.cached_property
-    def complete(self) -> npt.NDArray[np.bool_]:
+    def complete(self) -> Array:
         """True for each gap whose end was observed, shape (n_gaps,)."""
         complete = np.ones(self.n_gaps, bool)
         if self.n_censored:  # else the lengths stay where they are

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import portable as pk
 from portable.errors import ShapeError
 
 from ..shared import (
     Array,
+    ArrayLike,
     Floats,
     Ints,
     LargeLike,
@@ -53,7 +53,7 @@ class Stretch:
         self,
         rows: Mapped | Part | Floats,
         lengths: Ints,
-        censored: npt.NDArray[np.bool_],
+        censored: Array,
         resolution: float | None,
     ) -> None:
         self.rows, self._of = rows, (lengths, censored, resolution)
@@ -104,8 +104,8 @@ class StoredRuns(Runs):
     def __init__(
         self,
         values: LargeLike,
-        lengths: npt.ArrayLike,
-        censored: npt.ArrayLike | None = None,
+        lengths: ArrayLike,
+        censored: ArrayLike | None = None,
         *,
         path: PathLike,
         resolution: float | None = None,

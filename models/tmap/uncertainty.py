@@ -45,7 +45,7 @@ def standard_errors(
     runs: Runs,
     *,
     memory_mb: float | None = None,
-    space: Spaces | None = None,
+    space: Spaces = None,
     client: object = None,
 ) -> StandardErrors:
     """Compute standard errors of the maximum-likelihood estimate `model`.
