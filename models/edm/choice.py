@@ -7,7 +7,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Real, SpaceLike, Whole, check_count, check_number
+from ..shared import Array, ArrayLike, Real, SpaceLike, Whole, check_count, check_number
 from .checks import check_columns
 from .frames import Tabled, timed
 from .neighbours import knn
@@ -25,8 +25,8 @@ class Delays(Tabled):
         The first lag, from 1 on, after which the information rises; 0 if it falls all the way.
     """
 
-    lag: np.ndarray
-    information: np.ndarray
+    lag: Array
+    information: Array
     best: int
 
     def _columns(self):
@@ -45,8 +45,8 @@ class FalseNeighbours(Tabled):
         The smallest E with a share below `level`; 0 if there is none.
     """
 
-    E: np.ndarray
-    share: np.ndarray
+    E: Array
+    share: Array
     best: int
 
     def _columns(self):

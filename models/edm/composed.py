@@ -113,7 +113,7 @@ class Multiview(Result):
 
     prediction: Prediction
     views: list[list[str]]
-    rho: np.ndarray
+    rho: Array
 
 
 def multiview(

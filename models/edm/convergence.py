@@ -10,6 +10,7 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared import (
+    Array,
     ArrayLike,
     ClientLike,
     Label,
@@ -56,10 +57,10 @@ class Convergence(Tabled):
         Names of several targets; None if they have none.
     """
 
-    library_sizes: np.ndarray
-    rho: np.ndarray
-    surrogate_rho: np.ndarray
-    p_values: np.ndarray
+    library_sizes: Array
+    rho: Array
+    surrogate_rho: Array
+    p_values: Array
     targets: list[str] | None = None
 
     def _columns(self, level=0.95):
@@ -67,11 +68,11 @@ class Convergence(Tabled):
         return self._of_targets(self.mean, {"library_size": self.library_sizes}, parts)
 
     @property
-    def mean(self) -> np.ndarray:
+    def mean(self) -> Array:
         """Mean over the samples with a finite skill, shape (n_sizes,)."""
         return _mean(self.rho)
 
-    def interval(self, level: float = 0.95) -> np.ndarray:
+    def interval(self, level: float = 0.95) -> Array:
         """Return the quantiles that enclose a central share of the samples of each library size.
 
         Parameters
@@ -144,14 +145,14 @@ class ConvergenceTest(Result):
     difference_p
     """
 
-    slope: np.ndarray
-    slope_interval: np.ndarray
-    slope_p: np.ndarray
-    tau: np.ndarray
-    tau_p: np.ndarray
-    difference: np.ndarray
-    difference_interval: np.ndarray
-    difference_p: np.ndarray
+    slope: Array
+    slope_interval: Array
+    slope_p: Array
+    tau: Array
+    tau_p: Array
+    difference: Array
+    difference_interval: Array
+    difference_p: Array
 
 
 def _trends(sizes, mean):
@@ -318,7 +319,7 @@ def _mean(rho):
         return np.nanmean(rho, axis=-1)
 
 
-def p_values(value, of_surrogates) -> np.ndarray:
+def p_values(value, of_surrogates) -> Array:
     """Return the p-values (1 + number of surrogates with at least the target's value) / (1 + number of
     surrogates with a finite value); surrogates are the last axis.
 

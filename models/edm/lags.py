@@ -7,6 +7,7 @@ import numpy as np
 
 
 from ..shared import (
+    Array,
     ArrayLike,
     Label,
     NumberOrArray,
@@ -53,12 +54,12 @@ class LaggedMap(Tabled):
         Names of several targets; None if they have none.
     """
 
-    Tp: np.ndarray
-    rho: np.ndarray
-    interval: np.ndarray
+    Tp: Array
+    rho: Array
+    interval: Array
     peak: NumberOrArray
     peak_interval: NumberOrArray
-    p_values: np.ndarray
+    p_values: Array
     peak_p: NumberOrArray
     targets: list[str] | None = None
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import Frozen, check_count
+from ..shared import Array, Frozen, check_count
 
 
 class Libraries(Frozen):
@@ -22,8 +22,8 @@ class Libraries(Frozen):
     names : list of str
     """
 
-    rows: np.ndarray
-    columns: np.ndarray
+    rows: Array
+    columns: Array
     names: list
 
     @property
@@ -37,16 +37,16 @@ class Libraries(Frozen):
         later."""
         return {} if self.width == 1 else {"libraries": self.columns}
 
-    def of(self, dataset: np.ndarray) -> np.ndarray:
+    def of(self, dataset: Array) -> Array:
         """Return the columns of library 0, then those of the next, shape (n_times, n_libraries *
         n_columns)."""
         return dataset if self.width == 1 else np.ascontiguousarray(dataset[:, self.columns.ravel()])
 
-    def all_of(self, flags: np.ndarray) -> np.ndarray:
+    def all_of(self, flags: Array) -> Array:
         """Return True for the libraries whose series are all flagged, shape (n_libraries,)."""
         return flags[self.columns].all(axis=1)
 
-    def hold(self, n_series: int) -> np.ndarray:
+    def hold(self, n_series: int) -> Array:
         """Return True for each series that a library contains, shape (n_libraries, n_series)."""
         return (self.columns[:, :, None] == np.arange(n_series)).any(axis=1)
 

@@ -11,6 +11,7 @@ import portable as pk
 from portable.errors import InputError, ShapeError
 
 from ..shared import (
+    Array,
     ArrayLike,
     Label,
     Real,
@@ -67,16 +68,16 @@ class SMap(frames.Tabled):
         Coordinates of the coefficients after the intercept, such as "x(t-1)"; "d x(t-1)" in tables.
     """
 
-    theta: np.ndarray
-    predicted: np.ndarray
-    coefficients: np.ndarray
-    rank: np.ndarray
-    observed: np.ndarray
-    times: np.ndarray
-    rho: np.ndarray
-    index: np.ndarray | Any = None
+    theta: Array
+    predicted: Array
+    coefficients: Array
+    rank: Array
+    observed: Array
+    times: Array
+    rho: Array
+    index: Array | Any = None
     targets: list[str] | None = None
-    segments: np.ndarray | Any = None
+    segments: Array | Any = None
     coordinates: list[str] | None = None
 
     def _columns(self):

@@ -12,7 +12,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Shards, launch
+from ..shared import Array, Shards, launch
 from . import list_kernels as kernels
 from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, as_view
 
@@ -216,8 +216,8 @@ class Sets(NamedTuple):
     """Library sets as sent to a place: the first column of each, and their times; None if all sets have the
     same times."""
 
-    first: np.ndarray
-    times: np.ndarray | None
+    first: Array
+    times: Array | None
 
     @property
     def nbytes(self) -> int:
@@ -236,12 +236,12 @@ class Maps:
     space : str or Space
     """
 
-    def __init__(self, args: tuple, options: dict, times: np.ndarray | None, space: object) -> None:
+    def __init__(self, args: tuple, options: dict, times: Array | None, space: object) -> None:
         self._times, self._space = times, space
         with pk.use(space):
             self._mapping = Mapping(*args, **options)
 
-    def rho(self, shards: Iterator[Sets]) -> Iterator[np.ndarray]:
+    def rho(self, shards: Iterator[Sets]) -> Iterator[Array]:
         """Yield rho of each set and target, shape (n_sets, n_targets), shard by shard. Shards with the same
         number of times are mapped together."""
         for _, some in itertools.groupby(

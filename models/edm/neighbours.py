@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-from ..shared import ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
+from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
 from .checks import DType
 from .problem import Problem, problem_of, shared_problem
@@ -32,10 +32,10 @@ class Neighbours(frames.Tabled):
         Names of the times at which the points end in the queried table, such as dates.
     """
 
-    distances: np.ndarray
-    indices: np.ndarray
-    points: np.ndarray
-    index: np.ndarray | Any = None
+    distances: Array
+    indices: Array
+    points: Array
+    index: Array | Any = None
 
     def _columns(self):
         n_points, k = self.indices.shape
@@ -71,14 +71,14 @@ class Prediction(frames.Tabled):
         Name of the segment of each point.
     """
 
-    predicted: np.ndarray
-    observed: np.ndarray
-    variance: np.ndarray
-    times: np.ndarray
+    predicted: Array
+    observed: Array
+    variance: Array
+    times: Array
     rho: NumberOrArray
-    index: np.ndarray | Any = None
+    index: Array | Any = None
     targets: list[str] | None = None
-    segments: np.ndarray | Any = None
+    segments: Array | Any = None
 
     def _columns(self):
         parts = {name: getattr(self, name).T for name in ("observed", "predicted", "variance")}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 
-from ..shared import ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
+from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
 from . import plans
 from .checks import DType
 from .frames import Tabled
@@ -30,8 +30,8 @@ class Dimensions(Tabled):
         Names of several targets; None if they have none.
     """
 
-    E: np.ndarray
-    rho: np.ndarray
+    E: Array
+    rho: Array
     best: NumberOrArray
     targets: list[str] | None = None
 

@@ -45,25 +45,25 @@ class CrossMapTest(Result):
         The embedding dimension of each pair.
     """
 
-    rho: np.ndarray
-    p_values: np.ndarray
-    n_better: np.ndarray
-    n_tried: np.ndarray
-    reasons: np.ndarray
+    rho: Array
+    p_values: Array
+    n_better: Array
+    n_tried: Array
+    reasons: Array
     libraries: list[str]
     targets: list[str]
     surrogate: str
     n_surrogates: int
     stop_after: int
     n_max: int
-    E: np.ndarray | None = None
+    E: Array | None = None
 
     @property
     def n_tests(self) -> int:
         """Number of pairs with a p-value."""
         return int(np.isfinite(self.p_values).sum())
 
-    def adjusted(self, method: Adjustment = "bh") -> np.ndarray:
+    def adjusted(self, method: Adjustment = "bh") -> Array:
         """Return p-values adjusted for the number of tests, see `adjust`.
 
         Parameters
@@ -83,7 +83,7 @@ class CrossMapTest(Result):
         """
         return adjust(self.p_values, method)
 
-    def rejected(self, fdr: float = 0.05, method: Adjustment = "bh") -> np.ndarray:
+    def rejected(self, fdr: float = 0.05, method: Adjustment = "bh") -> Array:
         """Return True for the pairs whose skill exceeds that of surrogates, at a false discovery rate `fdr`.
 
         Parameters
@@ -127,7 +127,7 @@ class CrossMapTest(Result):
         tests = self.n_tests * _harmonic(self.n_tests, method)
         return int(np.ceil(tests / (fdr * (self.n_max + 1)) * (1 - 1e-12)))
 
-    def unmatched(self) -> np.ndarray:
+    def unmatched(self) -> Array:
         """Return True for the pairs that no surrogate has matched, whose p-value is the smallest possible."""
         return (self.reasons == TESTED) & (self.n_better == 0)
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ..shared import Result, warn
+from ..shared import Array, Result, warn
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -41,7 +40,7 @@ class Traits(Result):
     drifting: bool
 
 
-def traits(series: np.ndarray[Any, Any], n_series: int = 1) -> Traits:
+def traits(series: Array, n_series: int = 1) -> Traits:
     """Determine the traits of a series from its known values.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..shared import Frozen
+from ..shared import Array, Frozen
 from .blocks import Points
 from .em_run import Climb
 from .moves import Moves
@@ -42,9 +42,9 @@ class Given(Frozen):
     """Weights, means (None if they are to be chosen) and covariances of a start, and whether the covariances
     come from the user."""
 
-    weights: np.ndarray
-    means: np.ndarray | None
-    covariances: np.ndarray
+    weights: Array
+    means: Array | None
+    covariances: Array
     are_known: bool
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import ShapeError
 
-from ..shared import ArrayLike, SpaceLike, check_choice, need, posteriors
+from ..shared import Array, ArrayLike, SpaceLike, check_choice, need, posteriors
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
@@ -43,17 +43,17 @@ class Posterior(posteriors.Drawn):
     """
 
     family = "mixture"
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
-    alpha: np.ndarray
-    log_likelihood: np.ndarray
-    counts: np.ndarray
+    weights: Array
+    means: Array
+    covariances: Array
+    alpha: Array
+    log_likelihood: Array
+    counts: Array
     covariance: str = "full"
     accepted: float = 0.0
     notes: tuple[str, ...] = ()
 
-    def log_density(self, X: ArrayLike, *, space: SpaceLike = None) -> np.ndarray:
+    def log_density(self, X: ArrayLike, *, space: SpaceLike = None) -> Array:
         """Return the logarithm of the posterior predictive density: of the mean over draws of the mixture's
         density at each point.
 

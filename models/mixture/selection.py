@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared import Result, TableLike, Whole, check_count, check_seed
+from ..shared import Array, Result, TableLike, Whole, check_count, check_seed
 from .checks import check_table
 from .fitted import Fitted
 
@@ -31,9 +31,9 @@ class Selection(Result):
     """
 
     names: tuple[str, ...]
-    scores: np.ndarray
-    errors: np.ndarray
-    n_parameters: np.ndarray
+    scores: Array
+    errors: Array
+    n_parameters: Array
     best: str
 
 

@@ -63,10 +63,10 @@ _HALVINGS = 60  # bisections of the interval of degrees of freedom
 class _State(Frozen):
     """Parameters of a step; `noise` is the logarithm of the noise's weight times its density."""
 
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
-    dof: np.ndarray
+    weights: Array
+    means: Array
+    covariances: Array
+    dof: Array
     noise: float = kernels.LOG_ZERO
 
 
@@ -74,7 +74,7 @@ class _Tails(Frozen):
     """Replace normal densities by t densities, for `Points.gather`; `wanted` names the results."""
 
     p: int
-    table: np.ndarray
+    table: Array
     noise: float
     wanted: str
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch, reached, reduce
+from ..shared import Array, launch, reached, reduce
 from ..shared.mapped import Mapped, Part, read
 from ..shared.sharding import Held
 from . import kernels, search_kernels
@@ -27,8 +27,8 @@ class Piece(NamedTuple):
     multiplicities."""
 
     start: int
-    rows: np.ndarray | pk.View | Mapped | Part | Stretch
-    weights: np.ndarray | pk.View | None
+    rows: Array | pk.View | Mapped | Part | Stretch
+    weights: Array | pk.View | None
 
     @property
     def nbytes(self) -> int:

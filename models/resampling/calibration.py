@@ -57,7 +57,7 @@ FILTERS = [
 ]
 
 
-def series(missing: bool = False) -> np.ndarray:
+def series(missing: bool = False) -> Array:
     """Simulate observations of the model; with `missing`, a quarter of them are NaN."""
     y = MODEL.simulate(PARAMS, 20, seed=11, space="serial")[1][:, 0]
     if missing:

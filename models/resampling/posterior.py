@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared import posteriors
+from ..shared import Array, posteriors
 
 _EVIDENCE = "log_evidence", "log_evidence_error"
 
@@ -37,7 +37,7 @@ class Posterior(posteriors.Posterior):
     family = "resampling"
     fixed: dict[str, float]
     parameters: tuple[str, ...] = field(repr=False)
-    n_nan: np.ndarray = field(default_factory=lambda: np.zeros(0, int))
+    n_nan: Array = field(default_factory=lambda: np.zeros(0, int))
     log_evidence: float = math.nan
     log_evidence_error: float = math.nan
 
@@ -50,7 +50,7 @@ class Posterior(posteriors.Posterior):
     @classmethod
     def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
-    ) -> tuple[tuple[str, ...], Callable[[np.ndarray], dict[str, Any]]]:
+    ) -> tuple[tuple[str, ...], Callable[[Array], dict[str, Any]]]:
         """Return the model's parameters, and a function that makes the fields of this class from saved
         ones."""
         parameters, n_nan = tuple(json.loads(about["parameters"])), json.loads(about.get("n_nan", "[]"))
@@ -61,7 +61,7 @@ class Posterior(posteriors.Posterior):
             **{name: json.loads(about[name]) for name in _EVIDENCE if name in about},
         }
 
-    def thinned(self, n_draws: int) -> dict[str, np.ndarray]:
+    def thinned(self, n_draws: int) -> dict[str, Array]:
         """Select n_draws draws, evenly spaced over all chains, as the params of as many filters.
 
         Parameters

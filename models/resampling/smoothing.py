@@ -21,7 +21,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import check_count, check_number, check_seed, launch
+from ..shared import Array, check_count, check_number, check_seed, launch
 from . import smoothing_kernels, weight_kernels
 from .checks import MOST
 from .filtered import Filtered
@@ -37,7 +37,7 @@ def backward_paths(
     bound: float | None = None,
     most: int | None = None,
     seed: int = 0,
-) -> np.ndarray:
+) -> Array:
     """Draw from p(x_0..x_(T-1) | y_0..y_(T-1)) by forward filtering, backward simulation.
 
     Parameters
@@ -99,7 +99,7 @@ def _cumulative(log_w):
     return found
 
 
-def lagged_moments(found: Filtered, lag: int) -> tuple[np.ndarray, np.ndarray]:
+def lagged_moments(found: Filtered, lag: int) -> tuple[Array, Array]:
     """Compute means and variances of x_t given y_0..y_(t + lag), through the kept ancestors.
 
     Parameters

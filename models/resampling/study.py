@@ -34,7 +34,18 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import NOWHERE, ArrayOrView, Frozen, PathLike, SpaceLike, Store, check_choice, read_json, write
+from ..shared import (
+    NOWHERE,
+    Array,
+    ArrayOrView,
+    Frozen,
+    PathLike,
+    SpaceLike,
+    Store,
+    check_choice,
+    read_json,
+    write,
+)
 from ..shared.processes import map_numbers
 from . import schemes
 from .weights import metropolis_steps
@@ -168,7 +179,7 @@ def study(
                             yield done[_place(cell)]
 
 
-def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> np.ndarray:
+def weight_set(n: int, y: float, number: int, dtype: str = "float64") -> Array:
     """Draw weights of equation (12), at most 1; the same normal numbers for every y."""
     x = np.random.default_rng((n, number) if number else n).normal(size=n)
     return np.exp(-0.5 * (x - y) ** 2).astype(dtype)
@@ -277,7 +288,7 @@ def kind_of(space: object) -> str:
     return "cuda" if str(space).startswith("cuda") else "cpu"
 
 
-def _errors(draw: Callable, w: np.ndarray, n_runs: int, seed: int) -> np.ndarray:
+def _errors(draw: Callable, w: Array, n_runs: int, seed: int) -> Array:
     """Compute (MSE / N, bias share) of each set, shape (sets, 2), of weights of shape (sets, n)."""
     sets, n = w.shape
     at_once = max(1, min(n_runs, MOST_AT_ONCE // w.size))

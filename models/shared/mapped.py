@@ -61,7 +61,7 @@ class Mapped:
         except OSError as error:
             raise elsewhere(self.path, f"cannot be read here: {error.strerror}") from error
 
-    def read(self) -> np.ndarray:
+    def read(self) -> Array:
         """Return the rows.
 
         Raises

@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from .annotations import PathLike
+from .annotations import Array, PathLike
 from .files import read_npz, replacing
 from .notebook_html import Frozen
 
@@ -39,7 +39,7 @@ class Saved:
         return held if held["class"] == _name(cls) else None
 
     @classmethod
-    def _earlier(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self | None:
+    def _earlier(cls, header: dict[str, Any], arrays: dict[str, Array]) -> Self | None:
         """Read a file in the format of an earlier release; None if it has another format."""
         return None
 
@@ -58,7 +58,7 @@ class Saved:
         StorageError
             The file cannot be written.
         """
-        arrays: dict[str, np.ndarray] = {}
+        arrays: dict[str, Array] = {}
         header = {"format": _PACKAGE, "version": VERSION, "result": _to_json(self, arrays)}
         with replacing(path, "path") as beside, beside.open("wb") as file:
             np.savez(file, header=np.array(json.dumps(header)), **arrays)
@@ -115,7 +115,7 @@ def _module(place):
     return importlib.import_module(f"{_PACKAGE}.{place}")
 
 
-def _to_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _to_json(value: Any, arrays: dict[str, Array]) -> Any:
     """Return a value in a form for JSON; its arrays are added to `arrays`."""
     if isinstance(value, np.ndarray):
         name = f"array {len(arrays)}"
@@ -135,7 +135,7 @@ def _to_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     raise InputError(f"a result with a part of type {type(value).__name__} cannot be saved")
 
 
-def _from_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _from_json(value: Any, arrays: dict[str, Array]) -> Any:
     """Return the value from the result of `_to_json`."""
     if not isinstance(value, dict):
         return value
@@ -157,5 +157,5 @@ def _from_json(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return tuple(found) if kind == "tuple" else found
 
 
-def _fields_in(value: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _fields_in(value: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     return {name: _from_json(part, arrays) for name, part in value["fields"]}

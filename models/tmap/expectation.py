@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch
+from ..shared import Array, launch
 from ..shared.places import Held, additions
 from . import kernels
 from .kernels import PACK
@@ -35,7 +35,7 @@ class Laid(NamedTuple):
 
     censoring: bool
     views: tuple
-    columns: np.ndarray
+    columns: Array
     groups: list
     n_rows: int
     distinct: pk.View | None
@@ -130,7 +130,7 @@ class Expectation:
             new_table(laid.distinct, self._n_models, self._n, self._dtype, self.space),
         )
 
-    def load(self, *arrays: np.ndarray | pk.View) -> None:
+    def load(self, *arrays: Array | pk.View) -> None:
         """Set the models of the following sums: rows, state, and the rows in the recursions' dtype if that is
         not float64; arrays, or views of any space."""
         if self.views is None:

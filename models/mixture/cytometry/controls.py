@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared import PathLike, warn, write_csv
+from ...shared import Array, PathLike, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover
@@ -21,7 +21,7 @@ _ENDS = 0.01, 0.99  # quantiles whose difference measures how much cells differ 
 
 def spillover_of(
     controls: Sequence[Sample] | Mapping[str, Sample], unstained: Sample | None = None
-) -> tuple[tuple[str, ...], np.ndarray]:
+) -> tuple[tuple[str, ...], Array]:
     """Estimate a spillover matrix from single stains, by medians of stained and unstained cells.
 
     Parameters
@@ -65,7 +65,7 @@ def spillover_of(
     for sample in filter(None, (*samples, unstained)):
         _check_same(sample, first, colours)
     negative = unstained and _light(unstained, colours)
-    rows: dict[str, np.ndarray] = {}
+    rows: dict[str, Array] = {}
     for sample, channel in zip(samples, detectors):
         channel, row = _row(sample, channel, colours, negative)
         if channel in rows:
@@ -82,7 +82,7 @@ def spillover_of(
     return check_spillover("controls", own, np.array([rows[channel][at] for channel in own]))
 
 
-def write_spillover(path: PathLike, channels: Sequence[str], matrix: np.ndarray) -> None:
+def write_spillover(path: PathLike, channels: Sequence[str], matrix: Array) -> None:
     """Write a spillover matrix to a file for `read_spillover` or `--compensation`."""
     write_csv(path, "path", {"": np.array(channels)} | dict(zip(channels, np.asarray(matrix).T)))
 

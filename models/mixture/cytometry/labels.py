@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...shared import PathLike, Result, need, replacing, write_csv
+from ...shared import Array, PathLike, Result, need, replacing, write_csv
 from .fcs import write
 from .samples import Sample
 
@@ -42,8 +42,8 @@ class Tally(Result, eq=False):
     sample: str
     n_cells: int
     n_left_out: int
-    counts: np.ndarray
-    components: np.ndarray
+    counts: Array
+    components: Array
     names: tuple[str, ...]
 
 
@@ -67,14 +67,14 @@ class Labels(Result, eq=False):
     """
 
     sample: str
-    population: np.ndarray
-    probability: np.ndarray
-    component: np.ndarray
+    population: Array
+    probability: Array
+    component: Array
     names: tuple[str, ...]
-    probabilities: np.ndarray | None = None
+    probabilities: Array | None = None
 
     @property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> Array:
         """The number of cells of each population, shape (n_populations,)."""
         return np.bincount(self.population[self.population >= 0], minlength=len(self.names))
 
@@ -91,7 +91,7 @@ class Labels(Result, eq=False):
         components = np.bincount(self.component[self.component >= 0], minlength=n_components)
         return Tally(self.sample, self.n_cells, self.n_left_out, self.counts, components, self.names)
 
-    def columns(self) -> dict[str, np.ndarray]:
+    def columns(self) -> dict[str, Array]:
         """Return the columns that are written for each cell, by name."""
         found = {"population": self.population, "probability": self.probability, "component": self.component}
         each = () if self.probabilities is None else self.probabilities.T
@@ -172,7 +172,7 @@ class Labels(Result, eq=False):
             )
 
 
-def shares(labels: Sequence[Labels | Tally]) -> np.ndarray:
+def shares(labels: Sequence[Labels | Tally]) -> Array:
     """Return the share of each population among the cells that were not left out, shape (n_samples,
     n_populations)."""
     counts = np.array([own.counts for own in labels], np.float64)

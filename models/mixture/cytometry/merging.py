@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared import Frozen, check_choice, check_count, check_number
+from ...shared import Array, Frozen, check_choice, check_count, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
@@ -41,12 +41,12 @@ class Join(Frozen):
 
 def merge(
     model: DirichletMixture,
-    X: np.ndarray,
+    X: Array,
     method: Merging = "entropy",
     n_populations: int | None = None,
     least_cells: int = LEAST_CELLS,
     least_share: float = 0.0,
-) -> tuple[np.ndarray, list[Join]]:
+) -> tuple[Array, list[Join]]:
     """Merge components into populations, and return the population of each component.
 
     Parameters

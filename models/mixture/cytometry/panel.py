@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared import Frozen, check_choice, check_number, need, warn
+from ...shared import Array, Frozen, check_choice, check_number, need, warn
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -42,13 +42,13 @@ class Scale(Frozen):
     kind: str
     numbers: tuple[float, ...] = ()
 
-    def apply(self, x: np.ndarray) -> np.ndarray:
+    def apply(self, x: Array) -> Array:
         """Return the transformed values of intensities x, float64."""
         if self.kind == "arcsinh":
             return np.arcsinh(x / self.numbers[0])
         return self._logicle("logicle", x)
 
-    def invert(self, y: np.ndarray) -> np.ndarray:
+    def invert(self, y: Array) -> Array:
         """Return the intensities of transformed values y, the inverse of `apply`."""
         if self.kind == "arcsinh":
             return self.numbers[0] * np.sinh(y)
@@ -81,9 +81,9 @@ class Panel(Frozen, eq=False):
     channels: tuple[str, ...]
     names: tuple[str, ...]
     scales: tuple[Scale, ...]
-    centres: np.ndarray
-    spreads: np.ndarray
-    compensation: str | tuple[tuple[str, ...], np.ndarray] = "file"
+    centres: Array
+    spreads: Array
+    compensation: str | tuple[tuple[str, ...], Array] = "file"
     saturation: float | None = None
 
     @classmethod
@@ -161,7 +161,7 @@ class Panel(Frozen, eq=False):
             raise InputError(f"{sample.name}: every cell is saturated, or not a number, in some channel")
         return X[good]
 
-    def values(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, sample: Sample) -> tuple[Array, Array]:
         """Return compensated intensities on the instrument's scale.
 
         Returns
@@ -190,7 +190,7 @@ class Panel(Frozen, eq=False):
             linear[:, : len(names)] = np.linalg.solve(matrix.T, linear[:, : len(names)].T).T
         return linear[:, list(map(used.index, self.channels))], good
 
-    def points(self, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    def points(self, sample: Sample) -> tuple[Array, Array]:
         """Return cells as points for a mixture; points with `good` False must not be used.
 
         Returns
@@ -205,7 +205,7 @@ class Panel(Frozen, eq=False):
         X /= self.spreads
         return X, good
 
-    def intensities(self, points: np.ndarray) -> np.ndarray:
+    def intensities(self, points: Array) -> Array:
         """Return the intensities of points, shape (..., n_channels), on the instrument's scale."""
         return self._scaled(np.array(points, np.float64) * self.spreads + self.centres, "invert")
 

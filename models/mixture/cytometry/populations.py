@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...shared import PathLike, Result, check_count
+from ...shared import Array, PathLike, Result, check_count
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .labels import Labels
@@ -41,13 +41,13 @@ class Populations(Result, eq=False):
 
     panel: Panel
     model: DirichletMixture
-    members: np.ndarray
+    members: Array
     names: tuple[str, ...]
     signatures: tuple[str, ...]
-    medians: np.ndarray
-    cells: np.ndarray
+    medians: Array
+    cells: Array
     joins: tuple[Join, ...] = ()
-    stability: np.ndarray | None = None
+    stability: Array | None = None
 
     @property
     def n_populations(self) -> int:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
+from ...shared import Array, Frozen
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
 _BITS = (10, 18, 22)  # bits of instruments' analog-to-digital converters
 
 
-@dataclass(frozen=True, eq=False)
-class Sample:
+class Sample(Frozen, eq=False):
     """Cells of one tube or well, with the values that the instrument wrote.
 
     Parameters
@@ -49,15 +49,15 @@ class Sample:
         Lengths disagree, a channel occurs twice, or the spillover matrix has no inverse.
     """
 
-    X: np.ndarray
+    X: Array
     channels: tuple[str, ...]
     markers: tuple[str, ...] = ()
     name: str = "sample"
-    limits: np.ndarray | None = None
-    spillover: tuple[tuple[str, ...], np.ndarray] | None = None
-    gains: np.ndarray | None = None
+    limits: Array | None = None
+    spillover: tuple[tuple[str, ...], Array] | None = None
+    gains: Array | None = None
     keywords: dict[str, str] = field(default_factory=dict)
-    left_out: np.ndarray | None = None
+    left_out: Array | None = None
 
     def __post_init__(self):
         channels = tuple(map(str, self.channels))
@@ -86,7 +86,7 @@ class Sample:
     def n_cells(self) -> int:
         return len(self.X)
 
-    def take(self, cells: np.ndarray) -> Sample:
+    def take(self, cells: Array) -> Sample:
         """Return the sample with only some of its cells, selected by numbers or a mask."""
         left_out = None if self.left_out is None else self.left_out[cells]
         return replace(self, X=self.X[cells], left_out=left_out)
