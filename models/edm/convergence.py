@@ -21,9 +21,9 @@ from ..shared import (
     bar,
     check_count,
     check_flag,
-    check_seed,
     check_share,
     connected,
+    generator_of,
     local_space,
     warn,
 )
@@ -115,7 +115,7 @@ class Convergence(Tabled):
         """
         if len(self.library_sizes) < 2:
             raise InputError("library_sizes has one size; expected at least two")
-        random, (low, high) = np.random.default_rng(check_seed(seed)), ends_of(level)
+        random, (low, high) = generator_of(seed), ends_of(level)
         n = self.rho.shape[-1]
         drawn = np.stack([_mean(self.rho[..., random.integers(0, n, n)]) for _ in range(N_BOOT)])
         several = self.mean, drawn, np.moveaxis(self.surrogate_rho, -1, 0)
@@ -257,7 +257,7 @@ def ccm(
     n_samples = check_count(n_samples, "n_samples")
     check_flag(progress, "progress")
     kinds = problem.kinds(n_surrogates, surrogate, period, block)
-    random = np.random.default_rng(check_seed(seed))
+    random = generator_of(seed)
     sizes = check_library_sizes(library_sizes, len(problem.valid), problem.k)
     n_targets, n_series = problem.given.shape[1], 1 + n_surrogates
     with connected(client) as client, pk.use(local_space(client, space)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Result, annotations, check_count
+from ..shared import ArrayLike, Names, Result, annotations, check_count
 from .checks import check_windows
 
 MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # strings of a missing name
@@ -31,7 +31,7 @@ class Segments(Result):
         Two segments have the same name, or share a row; the message names it.
     """
 
-    names: tuple[str, ...]
+    names: Names
     windows: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import ShapeError
 
-from ..shared import Array, ArrayLike, SpaceLike, check_choice, need, posteriors
+from ..shared import Array, ArrayLike, Names, SpaceLike, check_choice, need, posteriors
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points
@@ -51,7 +51,7 @@ class Posterior(posteriors.Drawn):
     counts: Array
     covariance: str = "full"
     accepted: float = 0.0
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
     def log_density(self, X: ArrayLike, *, space: SpaceLike = None) -> Array:
         """Return the logarithm of the posterior predictive density: of the mean over draws of the mixture's

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared import Array, Result, TableLike, Whole, check_count, check_seed
+from ..shared import Array, Names, Result, TableLike, Whole, check_count, generator_of
 from .checks import check_table
 from .fitted import Fitted
 
@@ -30,7 +30,7 @@ class Selection(Result):
         The candidate with the fewest parameters whose score is within a standard error of the highest.
     """
 
-    names: tuple[str, ...]
+    names: Names
     scores: Array
     errors: Array
     n_parameters: Array
@@ -63,7 +63,7 @@ def select(
     _check_candidates(candidates)
     X = np.asarray(check_table(X))
     folds = np.arange(len(X)) % check_count(n_folds, "n_folds", 2, len(X))
-    np.random.default_rng(check_seed(seed)).shuffle(folds)
+    generator_of(seed).shuffle(folds)
     found = np.empty((len(candidates), len(X)))
     sizes = np.array([_hold_out(model, X, folds, own) for own, model in zip(found, candidates.values())])
     scores = found.mean(axis=1)

@@ -34,6 +34,7 @@ from portable.errors import InputError
 from ..shared import (
     Array,
     ArrayLike,
+    Names,
     Result,
     Whole,
     check_count,
@@ -74,7 +75,7 @@ class Maximum(Result, eq=False, kw_only=True):
     log_likelihood: float
     ends: Array
     logs: Array
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
 
 class Profile(Result, eq=False, kw_only=True):

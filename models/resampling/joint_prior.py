@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared import Array, Prior, check_number
+from ..shared import Array, Names, Prior, check_number
 
 
 def _check(names, priors, fixed):
@@ -63,9 +63,7 @@ class Priors:
         prior.
     """
 
-    def __init__(
-        self, names: tuple[str, ...], priors: Mapping[str, Prior], fixed: Mapping[str, float] | None
-    ) -> None:
+    def __init__(self, names: Names, priors: Mapping[str, Prior], fixed: Mapping[str, float] | None) -> None:
         fixed = dict(fixed or {})
         _check(names, priors, fixed)
         self.names, self.free = names, tuple(name for name in names if name in priors)

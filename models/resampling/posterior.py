@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared import Array, posteriors
+from ..shared import Array, Names, posteriors
 
 _EVIDENCE = "log_evidence", "log_evidence_error"
 
@@ -36,7 +36,7 @@ class Posterior(posteriors.Posterior):
 
     family = "resampling"
     fixed: dict[str, float]
-    parameters: tuple[str, ...] = field(repr=False)
+    parameters: Names = field(repr=False)
     n_nan: Array = field(default_factory=lambda: np.zeros(0, int))
     log_evidence: float = math.nan
     log_evidence_error: float = math.nan
@@ -50,7 +50,7 @@ class Posterior(posteriors.Posterior):
     @classmethod
     def _known(
         cls, about: dict[str, Any], fixed: dict[str, float]
-    ) -> tuple[tuple[str, ...], Callable[[Array], dict[str, Any]]]:
+    ) -> tuple[Names, Callable[[Array], dict[str, Any]]]:
         """Return the model's parameters, and a function that makes the fields of this class from saved
         ones."""
         parameters, n_nan = tuple(json.loads(about["parameters"])), json.loads(about.get("n_nan", "[]"))

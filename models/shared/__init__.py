@@ -10,6 +10,7 @@ from .annotations import (
     Ints,
     Label,
     LargeLike,
+    Names,
     NumberOrArray,
     PathLike,
     Real,
@@ -31,6 +32,7 @@ from .checks import (
     check_outputs,
     check_seed,
     check_share,
+    generator_of,
     refuse,
 )
 from .cluster import add_cluster, connected

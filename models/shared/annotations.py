@@ -34,6 +34,7 @@ TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table o
 # also arrays larger than memory: Zarr and dask arrays, names of Parquet files, readers
 LargeLike: TypeAlias = Union[npt.ArrayLike, Shaped, PathLike]
 Windows: TypeAlias = Union[Sequence[int], Sequence[Sequence[int]], "npt.NDArray[np.integer[Any]]"]
+Names: TypeAlias = tuple[str, ...]
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 Ints: TypeAlias = "npt.NDArray[np.int64]"

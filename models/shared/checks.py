@@ -129,6 +129,11 @@ def check_seed(seed):
     return check_count(seed, "seed", 0, 2**64 - 1)
 
 
+def generator_of(seed):
+    """Return a generator of random numbers from a seed, as of `check_seed`."""
+    return np.random.default_rng(check_seed(seed))
+
+
 def check_number(value, name, above=-np.inf, least=-np.inf):
     """Return a float; raise unless it is finite, > above and >= least."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):

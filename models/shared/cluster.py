@@ -24,7 +24,7 @@ import numpy as np
 import portable as pk
 from portable.errors import ClusterError, DTypeError, InputError, PortableError, SpaceError
 
-from .annotations import ClientLike, Spaces
+from .annotations import ClientLike, Function, Spaces
 from .extras import need
 from .places import Lost, Place, Sent, shared_out
 
@@ -241,7 +241,7 @@ class Workers:
     def __init__(
         self,
         client: ClientLike,
-        make: Callable[..., Any],
+        make: Function,
         pieces: Sequence[Any],
         space: Spaces,
         room: float | None,
@@ -434,7 +434,7 @@ def _ended() -> tuple:
     return OSError, ValueError, KeyError, RuntimeError, FutureCancelledError, KilledWorker
 
 
-def _returning_errors(function: Callable[..., Any]) -> Callable[..., Sent]:
+def _returning_errors(function: Function) -> Callable[..., Sent]:
     """Wrap a method to send its result, or the error that it raises, so that an error by dask means that the
     worker has ended."""
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError, StorageError
 
-from .annotations import Array, PathLike
+from .annotations import Array, Names, PathLike
 
 _PIECE = 1 << 20  # bytes that are read at a time
 _ROWS = 1 << 16  # rows of a table that are written at a time
@@ -80,7 +80,7 @@ def check_growth(path: PathLike, n_bytes: int, much: int = _MUCH) -> None:
         )
 
 
-def check_file(path: PathLike, kinds: tuple[str, ...]) -> str:
+def check_file(path: PathLike, kinds: Names) -> str:
     """Return the ending of a file, such as ".csv" or ".csv.gz"; raise unless it exists and is of one of the
     kinds."""
     path = Path(path)
@@ -384,7 +384,7 @@ def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
             lines.writerows(zip(*(own[start : start + _ROWS].tolist() for own in columns.values())))
 
 
-def check_folder(path: PathLike, name: str, files: tuple[str, ...], read: PathLike) -> Path:
+def check_folder(path: PathLike, name: str, files: Names, read: PathLike) -> Path:
     """Raise if a folder for results cannot be created or written to, before anything is computed.
 
     Parameters

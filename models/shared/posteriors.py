@@ -17,7 +17,7 @@ import numpy as np
 from portable.errors import InputError
 
 from . import user_warnings
-from .annotations import Array, PathLike
+from .annotations import Array, Names, PathLike
 from .extras import need
 from .files import replacing
 from .notebook_html import Shown
@@ -31,7 +31,7 @@ class MixingWarning(RuntimeWarning):
     """Draws of a sampler that have not converged."""
 
 
-def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
+def mixing(draws: Mapping[str, Array], remedy: str) -> Names:
     """Return a sentence on draws that have not converged, or none; ArviZ is not required.
 
     Parameters
@@ -65,7 +65,7 @@ def mixing(draws: Mapping[str, Array], remedy: str) -> tuple[str, ...]:
     )
 
 
-def warn(notes: tuple[str, ...]) -> None:
+def warn(notes: Names) -> None:
     """Give a `MixingWarning` for each note of `mixing`."""
     for note in notes:
         user_warnings.warn(note, MixingWarning)
@@ -234,7 +234,7 @@ class Posterior(Drawn):
         Warnings for the use of the draws: that they have not converged.
     """
 
-    names: tuple[str, ...]
+    names: Names
     draws: Array = field(repr=False)
     log_likelihood: Array = field(repr=False)
     acceptance: Array = field(repr=False)
@@ -242,7 +242,7 @@ class Posterior(Drawn):
     method: str
     seed: int
     complete: bool
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
 
     def _units(self) -> Mapping[str, str]:
         """Return the units of parameters that have any, by name."""

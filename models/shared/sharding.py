@@ -29,13 +29,13 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
-from .annotations import ClientLike, Spaces
+from .annotations import ClientLike, Function, Spaces
 from .cluster import Workers
 from .places import Held, Node, Place, on_host, shared_out, total
 from .places import nodes as nodes
@@ -69,7 +69,7 @@ class Shards:
 
     def __init__(
         self,
-        make: Callable[..., Any],
+        make: Function,
         pieces: Sequence[Any],
         *,
         client: ClientLike = None,
@@ -159,7 +159,7 @@ class Threads:
 
     def __init__(
         self,
-        make: Callable[..., Any],
+        make: Function,
         pieces: Sequence[Any],
         spaces: list[str | pk.Space],
         room: float | None,
@@ -356,7 +356,7 @@ def local_space(client: ClientLike, space: Spaces) -> str | pk.Space:
         return "threads"
 
 
-def each(shards: Iterator[Any], function: Callable[..., Any], *args: object) -> Iterator[Any]:
+def each(shards: Iterator[Any], function: Function, *args: object) -> Iterator[Any]:
     """Return function(shard, ``*args``) of each shard, for methods with independent shards.
 
     Parameters

@@ -14,14 +14,15 @@ from ..shared import (
     Array,
     ArrayLike,
     Frozen,
+    Names,
     PathLike,
     Spaces,
     Store,
     bar,
     check_count,
     check_number,
-    check_seed,
     connected,
+    generator_of,
     local_space,
 )
 from .checks import check_dtype, check_memory, check_orders
@@ -64,7 +65,7 @@ class FitInfo(Frozen):
     n_iterations: int
     converged: bool
     starts: Array
-    notes: tuple[str, ...]
+    notes: Names
 
 
 def fit(
@@ -151,7 +152,7 @@ def fit(
     max_iter = check_count(max_iter, "max_iter", most=1_000_000)
     n_starts = (N_STARTS if start is None else 1) if n_starts is None else check_count(n_starts, "n_starts")
     tol, dtype = check_number(tol, "tol", least=0.0), check_dtype(dtype)
-    random = np.random.default_rng(check_seed(seed))
+    random = generator_of(seed)
     memory_bytes = check_memory(memory_mb)
     check_fit(runs, orders)
     start = paper_start(runs, orders, seed) if isinstance(start, str) and start == "paper" else start
@@ -330,7 +331,7 @@ def paper_start(runs: Runs, orders: ArrayLike, seed: int = 0) -> TransientMAP:
     check_type(runs)
     orders = np.sort(check_orders(orders))
     check_fit(runs, orders)
-    random, n = np.random.default_rng(check_seed(seed)), len(orders)
+    random, n = generator_of(seed), len(orders)
     shares = random.random((n + 1, n))
     shares /= shares.sum(axis=1, keepdims=True)
     rates = orders / runs.mean

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Frozen, check_choice, check_count, check_number, check_seed, connected, tracked
+from ..shared import Frozen, check_choice, check_count, check_number, connected, generator_of, tracked
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
@@ -107,7 +107,7 @@ def select_orders(
         )
     check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
     n_folds = check_count(n_folds, "n_folds", 2)
-    random, checkpoint = np.random.default_rng(check_seed(seed)), options.pop("checkpoint", None)
+    random, checkpoint = generator_of(seed), options.pop("checkpoint", None)
     share = check_number(held_out, "held_out", above=0.0)
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []

@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared import Array, PathLike, warn, write_csv
+from ...shared import Array, Names, PathLike, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover
@@ -21,7 +21,7 @@ _ENDS = 0.01, 0.99  # quantiles whose difference measures how much cells differ 
 
 def spillover_of(
     controls: Sequence[Sample] | Mapping[str, Sample], unstained: Sample | None = None
-) -> tuple[tuple[str, ...], Array]:
+) -> tuple[Names, Array]:
     """Estimate a spillover matrix from single stains, by medians of stained and unstained cells.
 
     Parameters

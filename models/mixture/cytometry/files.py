@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError, printable
 
-from ...shared import PathLike, check_count, check_file, numbers, read_csv, read_npz, warn
+from ...shared import Names, PathLike, check_count, check_file, numbers, read_csv, read_npz, warn
 from .fcs import read_fcs
 from .samples import Sample, check_spillover, numbered
 
@@ -97,7 +97,7 @@ def _stacked(columns, path):
     return np.column_stack([numbers(column, name, path) for name, column in columns.items()] or [[]])
 
 
-def read_spillover(path: PathLike) -> tuple[tuple[str, ...], np.ndarray]:
+def read_spillover(path: PathLike) -> tuple[Names, np.ndarray]:
     """Read channels and spillover matrix from a .csv file: a line of names, then a line for each channel,
     which may begin with its name.
 

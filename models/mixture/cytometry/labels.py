@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...shared import Array, PathLike, Result, need, replacing, write_csv
+from ...shared import Array, Names, PathLike, Result, need, replacing, write_csv
 from .fcs import write
 from .samples import Sample
 
@@ -44,7 +44,7 @@ class Tally(Result, eq=False):
     n_left_out: int
     counts: Array
     components: Array
-    names: tuple[str, ...]
+    names: Names
 
 
 class Labels(Result, eq=False):
@@ -70,7 +70,7 @@ class Labels(Result, eq=False):
     population: Array
     probability: Array
     component: Array
-    names: tuple[str, ...]
+    names: Names
     probabilities: Array | None = None
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared import Array, Frozen, check_choice, check_number, need, warn
+from ...shared import Array, Frozen, Names, check_choice, check_number, need, warn
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -78,12 +78,12 @@ class Panel(Frozen, eq=False):
         The largest value of detectors, if the samples' own limits are not used.
     """
 
-    channels: tuple[str, ...]
-    names: tuple[str, ...]
+    channels: Names
+    names: Names
     scales: tuple[Scale, ...]
     centres: Array
     spreads: Array
-    compensation: str | tuple[tuple[str, ...], Array] = "file"
+    compensation: str | tuple[Names, Array] = "file"
     saturation: float | None = None
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...shared import Array, PathLike, Result, check_count
+from ...shared import Array, Names, PathLike, Result, check_count
 from ..checks import check_random_state
 from ..estimator import DirichletMixture
 from .labels import Labels
@@ -42,8 +42,8 @@ class Populations(Result, eq=False):
     panel: Panel
     model: DirichletMixture
     members: Array
-    names: tuple[str, ...]
-    signatures: tuple[str, ...]
+    names: Names
+    signatures: Names
     medians: Array
     cells: Array
     joins: tuple[Join, ...] = ()

@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ...shared import Array, Frozen
+from ...shared import Array, Frozen, Names
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
@@ -50,11 +50,11 @@ class Sample(Frozen, eq=False):
     """
 
     X: Array
-    channels: tuple[str, ...]
-    markers: tuple[str, ...] = ()
+    channels: Names
+    markers: Names = ()
     name: str = "sample"
     limits: Array | None = None
-    spillover: tuple[tuple[str, ...], Array] | None = None
+    spillover: tuple[Names, Array] | None = None
     gains: Array | None = None
     keywords: dict[str, str] = field(default_factory=dict)
     left_out: Array | None = None

@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ...shared import check_count, check_seed
+from ...shared import check_count, generator_of
 from .samples import Sample
 
 MARKERS = "CD3 CD4 CD8 CD19 CD56 CD14 CD16 CD27 CD45RO CCR7 HLA-DR CD38 CD25 CD127 CXCR5 PD-1".split()
@@ -68,7 +68,7 @@ def simulate(
     check_count(n_cells, "n_cells", 1)
     check_count(n_samples, "n_samples", 1)
     _check_populations(n_populations, n_markers, n_rare, rare)
-    random = np.random.default_rng(check_seed(seed))
+    random = generator_of(seed)
     light = _stained(random, n_populations, n_markers)
     common = random.dirichlet(np.full(n_populations - n_rare, 1.5))
     measured = _instrument(random, n_populations, n_markers)
