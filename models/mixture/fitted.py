@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 
 import numpy as np
 
@@ -110,8 +109,7 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        with self._shared(X, client, once=True) as points:
-            return points.log_densities(self._fitted(), points.as_view)
+        return self._by_point("densities", X, client)
 
     def score(self, X: LargeLike, y: object = None, *, client: ClientLike = None) -> float:
         """Return the mean log-density of the mixture at the points.
@@ -134,7 +132,8 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        with self._shared(X, client) as points:
+        with connected(client) as client:
+            points = self._points(X, client)
             return points.log_likelihood(self._fitted()) / points.n
 
     def predict(self, X: LargeLike, *, client: ClientLike = None) -> ArrayOrView:
@@ -158,8 +157,7 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        with self._shared(X, client, once=True) as points:
-            return points.labels(self._fitted(), points.as_view)
+        return self._by_point("most_probable", X, client)
 
     def predict_proba(self, X: LargeLike, *, client: ClientLike = None) -> ArrayOrView:
         """Return the probability of each component for each point, an array of points times components.
@@ -182,8 +180,7 @@ class Fitted(Parameters, Saved):
         InputError
             Not fitted.
         """
-        with self._shared(X, client, once=True) as points:
-            return points.responsibilities(self._fitted(), points.as_view)
+        return self._by_point("responsibilities", X, client)
 
     def bic(self, X: LargeLike) -> float:
         """Return the Bayesian information criterion: lower is better.
@@ -364,7 +361,7 @@ class Fitted(Parameters, Saved):
         diagonal = covariance.is_diagonal(self.covariance)
         return kind(X, k or len(self.means_), self.space, self._centre, diagonal, **how)
 
-    @contextlib.contextmanager
-    def _shared(self, X, client, once=False):
+    def _by_point(self, what, X, client):
         with connected(client) as client:
-            yield self._points(X, client, once)
+            points = self._points(X, client, once=True)
+            return points.by_point(what, self._fitted(), points.as_view)

@@ -244,13 +244,13 @@ class OfPoints:
         array on the host."""
         return self.by_point("densities", components, as_view)
 
-    def labels(self, components, as_view=False):
-        """Return the most probable component of each point, int64, shape (n,), as `log_densities` does."""
-        return self.by_point("most_probable", components, as_view)
+    def labels(self, components):
+        """Return the most probable component of each point, int64, shape (n,), on the host."""
+        return self.by_point("most_probable", components, False)
 
-    def responsibilities(self, components, as_view=False):
-        """Return r_ij, shape (n, k), as `log_densities` does."""
-        return self.by_point("responsibilities", components, as_view)
+    def responsibilities(self, components):
+        """Return r_ij, shape (n, k), on the host."""
+        return self.by_point("responsibilities", components, False)
 
     def log_likelihood(self, components):
         """Return sum_i lse_i."""

@@ -125,6 +125,12 @@ def _event(rate, step):
 
 
 @pk.function
+def _shift_draw(draw, n):
+    """Return the number of the draw n after another one."""
+    return pk.uint64(draw) + pk.uint64(n)
+
+
+@pk.function
 def euler_multinomial(
     seed: int, stream: int, draw: int, size: float, first: float, second: float, step: float
 ) -> tuple[float, float]:
@@ -148,7 +154,7 @@ def euler_multinomial(
     leave = pk.float64(pk.random.binomial(seed, stream, draw, size, _event(total, step)))
     by_first = leave
     if second > 0.0:
-        own = pk.uint64(draw) + pk.uint64(OWN)
+        own = _shift_draw(draw, OWN)
         by_first = pk.float64(pk.random.binomial(seed, stream, own, leave, first / total))
     return by_first, leave - by_first
 
@@ -214,7 +220,7 @@ def euler_maruyama(
     for s in range(n_steps):
         slope, sd = drift(time + s * h, x, params), spread(time + s * h, x, params)
         for j in range(n):
-            own = pk.uint64(draw) + pk.uint64(s * n + j)
+            own = _shift_draw(draw, s * n + j)
             x[j] += h * slope[j] + math.sqrt(h) * sd[j] * pk.random.normal(seed, stream, own)
 
 
@@ -360,7 +366,7 @@ def _st_log_weight(t, state, y, params):
 
 @pk.function
 def _st_observe(t, state, seed, stream, draw, params):
-    own = pk.uint64(draw) + pk.uint64(1)
+    own = _shift_draw(draw, 1)
     chi2 = 2.0 * pk.random.gamma(seed, stream, own, 0.5 * params[3])
     return (math.exp(0.5 * state[0]) * pk.random.normal(seed, stream, draw) / math.sqrt(chi2 / params[3]),)
 
@@ -404,7 +410,7 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
         x = pk.local(n, pk.float64)
         x[0] = population
         for j in range(1, n):
-            own = pk.uint64(draw) + pk.uint64(OWN * (j - 1))
+            own = _shift_draw(draw, OWN * (j - 1))
             x[j] = min(pk.random.poisson(seed, stream, own, params[n + 1]), population // (n - 1))
             x[0] -= x[j]
         return as_state(x, x[n - 1])
@@ -420,9 +426,9 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
         while k < n_events * n_substeps:  # one loop, so that the binomial's long source is compiled once
             j = k % n_events
             rate = params[0] * x[n - 1] / population if j == 0 else params[j] if j < n else 0.0
-            own = pk.uint64(draw) + pk.uint64(OWN * k)
+            own = _shift_draw(draw, OWN * k)
             if turnover > 0.0:
-                own = pk.uint64(draw) + pk.uint64(2 * OWN * k)
+                own = _shift_draw(draw, 2 * OWN * k)
                 died, moved[j] = euler_multinomial(seed, stream, own, x[j], turnover, rate, step)
                 x[j] -= died
                 born += died
@@ -451,7 +457,7 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
         mean = params[n] * state[n]
         if overdispersed:
             size = params[n + 2]
-            mean *= pk.random.gamma(seed, stream, pk.uint64(draw) + pk.uint64(OWN), size) / size
+            mean *= pk.random.gamma(seed, stream, _shift_draw(draw, OWN), size) / size
         return (pk.float64(pk.random.poisson(seed, stream, draw, mean)),)
 
     names += ("size",) * overdispersed
@@ -577,7 +583,7 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
         while k < REACTIONS:
             born, eaten, dying = params[0] * u, params[1] * u * v, params[2] * v
             total = born + eaten + dying
-            own = pk.uint64(draw) + pk.uint64(2 * k)
+            own = _shift_draw(draw, 2 * k)
             time += pk.random.exponential(seed, stream, own) / total
             k += 1
             if time > duration or not total > 0.0:
@@ -605,7 +611,7 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
     def observe(t, state, seed, stream, draw, params):
         return (
             state[0] + params[3] * pk.random.normal(seed, stream, draw),
-            state[1] + params[3] * pk.random.normal(seed, stream, pk.uint64(draw) + pk.uint64(1)),
+            state[1] + params[3] * pk.random.normal(seed, stream, _shift_draw(draw, 1)),
         )
 
     return StateSpaceModel(
