@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import sys
-from collections.abc import Sequence
 
 import numpy as np
 from rich.console import Console
@@ -40,11 +39,6 @@ _WINDOWS = {
 TESTED_AT_ONCE, N_TESTED, MOST_TESTED, MOST_LINES = 150, 199, 2000, 20
 MOST_LABELS = 40  # labels on an axis of a figure
 CROSS_ALONE = "out", "checkpoint", "progress", "client"  # arguments that `cross_map_test` does not take
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line on `argv`, by default `sys.argv[1:]`, and return the exit code."""
-    return command.run("edm", _parser(), argv)
 
 
 def _parser():
@@ -347,6 +341,9 @@ OPTIONS = (
     ("--out", ("simplex",), "FILE", "write time, observed, predicted as CSV", {}),
     ("--out", ("test",), "FILE.csv", _ROWS, {}),
 )
+
+main = command.main_of("edm", _parser)
+
 
 if __name__ == "__main__":
     sys.exit(main())

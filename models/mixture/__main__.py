@@ -8,7 +8,6 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,11 +32,6 @@ _SHOWN = 30  # populations in the terminal's table; the files list all
 _CELLS = "FCS, .csv with a line of names, or .npz with X, channels and markers"
 _FIGURES = (*(f"{name}.png" for name in figures.NAMES), "figures.pdf")
 _MODEL = "mixture.npz"
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
-    return command.run("mixture", _parser(), argv)
 
 
 def _parser():
@@ -281,6 +275,9 @@ def _table(options, found, labels):
     if len(found.names) > _SHOWN:
         table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"
     return table
+
+
+main = command.main_of("mixture", _parser)
 
 
 if __name__ == "__main__":

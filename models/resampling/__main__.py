@@ -23,11 +23,6 @@ from .sampling import Filtering
 from .study import ROW, Design, decisions, load, merge, save, study
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    return command.run("resampling", _parser(), argv)
-
-
 def _parser():
     made, commands = command.parser("resampling", "Resampling measured on this machine, and samplers tested.")
     kept = {"help": "stores finished parts; the same command resumes them (default: checkpoint in --out)"}
@@ -275,6 +270,9 @@ def _print_cells(cells):
             f"fastest, {kind}: "
             + "; ".join(f"{name} in {list(best.values()).count(name)} of {len(best)} cells" for name in names)
         )
+
+
+main = command.main_of("resampling", _parser)
 
 
 if __name__ == "__main__":

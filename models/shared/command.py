@@ -72,6 +72,11 @@ class _Command(_Parser):
         add_json(self)
 
 
+def main_of(family: str, make: Callable) -> Callable:
+    """Return the `main` of a family from the function that makes its parser; see `run`."""
+    return lambda argv=None: run(family, make(), argv)
+
+
 def run(family: str, made: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
     """Parse the command line and call `options.act(options)`.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +20,6 @@ from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_ord
 from .figures import empirical_correlation, overview
 from .fit import N_STARTS
 from .select import count_partitions
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    return command.run("tmap", _parser(), argv)
 
 
 def _parser():
@@ -233,6 +227,9 @@ def _describe(options):
             f"rescaled gaps: distance from uniform {fitness.distance:.4f} (p = {fitness.p_distance:.3g}),"
             f" correlation of neighbours {fitness.correlation:.4f} (p = {fitness.p_correlation:.3g})"
         )
+
+
+main = command.main_of("tmap", _parser)
 
 
 if __name__ == "__main__":
