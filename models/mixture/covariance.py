@@ -11,6 +11,7 @@ import numpy as np
 
 from portable.errors import InputError
 
+TINY = np.finfo(float).tiny
 KINDS = ("full", "tied", "diag", "spherical")
 _NARROWEST, _THINNEST = 1e-12, 1e-8  # see `solid`
 
@@ -60,7 +61,7 @@ def mean_of(kind, scatters, counts, extra=0.0, extra_count=0.0):
     """
     if kind == "tied":
         return (extra + scatters.sum(axis=0)) / (extra_count + counts.sum())
-    counts = np.maximum(counts + extra_count, np.finfo(float).tiny)
+    counts = np.maximum(counts + extra_count, TINY)
     if kind == "full":
         return (extra + scatters) / counts[:, None, None]
     variances = (extra + scatters) / counts[:, None]
@@ -102,7 +103,7 @@ def raised(kind, covariances, counts, floors):
     if kind == "spherical":
         return np.maximum(covariances, floors.mean(axis=1))
     if kind == "tied":
-        return _raised_pivots(covariances, counts @ floors / max(counts.sum(), np.finfo(float).tiny))
+        return _raised_pivots(covariances, counts @ floors / max(counts.sum(), TINY))
     return covariances
 
 

@@ -278,7 +278,7 @@ class _State:
 
         With a tied covariance they exclude the terms that depend on it, which `_tied` computes.
         """
-        weights = n * np.log(np.maximum(n, np.finfo(float).tiny) / self.total)
+        weights = n * np.log(np.maximum(n, covariance.TINY) / self.total)
         if self._kind == "tied":
             return weights
         divisor = n + self._dof
@@ -397,7 +397,7 @@ class _Division:
         children = self._first(*state.moments)
         for number in range(_DIVIDING):
             pairs = children[0].reshape(k, 2)
-            share = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            share = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), covariance.TINY)
             with np.errstate(divide="ignore"):
                 weights = np.log(share)
             weights[~is_able] = -np.inf

@@ -226,7 +226,7 @@ def centred(kind, sums, reference, means):
     """Return n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its
     mean."""
     n, first, second = covariance.moments(kind, sums)
-    away = first / np.maximum(n, np.finfo(float).tiny)[:, None]
+    away = first / np.maximum(n, covariance.TINY)[:, None]
     xbar = np.where(n[:, None] > 0.0, reference + away, means)
     return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
@@ -234,7 +234,7 @@ def centred(kind, sums, reference, means):
 def joined(kind, one, other):
     """Return the moments of each component's points from those of two parts of these points."""
     (n, xbar, scatter), (m, ybar, more) = one, other
-    both = np.maximum(n + m, np.finfo(float).tiny)
+    both = np.maximum(n + m, covariance.TINY)
     away = np.sqrt(n * m / both)[:, None] * (ybar - xbar)
     mean = (n[:, None] * xbar + m[:, None] * ybar) / both[:, None]
     mean = np.where((n + m > 0.0)[:, None], mean, xbar)

@@ -67,7 +67,7 @@ class SplitMerge:
         # the sums before and after are computed from the same two halves, so that their rounding errors agree
         new, old = (conjugate.log_marginal(self._kind, self._prior, *own) for own in (after, sums))
         gain += new - old
-        if not np.log(max(luck, np.finfo(float).tiny)) < gain:
+        if not np.log(max(luck, covariance.TINY)) < gain:
             return sums, False
         launch(n, gibbs_kernels.relabel, a, b if split else a, *sided, self._labels, space=self._space)
         return after, True

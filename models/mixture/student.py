@@ -295,7 +295,7 @@ class TMixture(Fitted):
         covariances = covariance.with_diagonal(self.covariance, covariances, self.reg_covar)
         dof, noise = state.dof, state.noise
         if isinstance(self.dof, str):
-            dof = _dof(dof, means.shape[1], spreads / np.maximum(counts, np.finfo(float).tiny))
+            dof = _dof(dof, means.shape[1], spreads / np.maximum(counts, covariance.TINY))
         if self.noise:
             noise = max(_log(max(1.0 - counts.sum() / n, 0.0)) - volume, kernels.LOG_ZERO)
         return _State(counts / (n if self.noise else counts.sum()), means, covariances, dof, noise)
