@@ -445,7 +445,7 @@ def _move_tile(team, n_keys, digit_bits, n_places, place, descending, given, eve
 
 
 def argsort(
-    keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike | None = None, *, descending: bool = False
+    keys: ArrayLike | tuple[ArrayLike, ...], space: SpaceLike = None, *, descending: bool = False
 ) -> View:
     """Compute the order that sorts keys stably: keys[order[0]] <= keys[order[1]] <= ...; equal keys keep
     their order.
@@ -609,7 +609,7 @@ def _buffers(n, keys, index_type, space):
 def sort_by_key(
     keys: ArrayLike | tuple[ArrayLike, ...],
     values: ArrayLike,
-    space: SpaceLike | None = None,
+    space: SpaceLike = None,
     *,
     descending: bool = False,
 ) -> tuple[View, View]:

@@ -40,7 +40,7 @@ _MOST_LAUNCHED = 64
 _launched = {}  # launches of the last copies over a link, which keep no view alive, by the views' keys
 
 
-def create_mirror(view: View, space: SpaceLike | None = None) -> View:
+def create_mirror(view: View, space: SpaceLike = None) -> View:
     """Return a new View of the shape and dtype of `view`, row-major, in another memory; the elements are
     not copied.
 
@@ -62,7 +62,7 @@ def create_mirror(view: View, space: SpaceLike | None = None) -> View:
     return empty(view.shape, view.dtype, _mirror_space(space), view.label)
 
 
-def copy_of(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
+def copy_of(array: Any, space: SpaceLike = None, label: str | None = None) -> View:
     """Return a new view in a space with the elements of an array: the way to copy data to a GPU.
 
     Parameters
@@ -121,7 +121,7 @@ def pinned(shape: Shape, dtype: DTypeLike = "float64") -> np.ndarray[Any, Any]:
     return over_new(found[1], array.shape, array.dtype)
 
 
-def create_mirror_view(view: View, space: SpaceLike | None = None) -> View:
+def create_mirror_view(view: View, space: SpaceLike = None) -> View:
     """Return `view` itself if a space reaches it, else `create_mirror(view, space)`.
 
     Parameters

@@ -176,7 +176,7 @@ class Graph:
 
 
 @contextlib.contextmanager
-def capture(space: SpaceLike | None = None, times: int = 1) -> Iterator[Graph]:
+def capture(space: SpaceLike = None, times: int = 1) -> Iterator[Graph]:
     """Record this thread's launches, calls of plans and replays of graphs: `with pk.capture() as graph: ...`,
     then `graph.replay()`.
 

@@ -98,7 +98,7 @@ def searchsorted(
     edges: ArrayLike,
     values: ArrayLike,
     side: Literal["left", "right"] = "left",
-    space: SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> View:
     """Return the places at which values would be inserted among sorted edges, as NumPy's.
 
@@ -146,12 +146,10 @@ def searchsorted(
 
 
 @overload
-def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike | None = None) -> View: ...
+def unique(values: ArrayLike, counts: Literal[False] = False, space: SpaceLike = None) -> View: ...
 @overload
-def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike | None = None) -> tuple[View, View]: ...
-def unique(
-    values: ArrayLike, counts: bool = False, space: SpaceLike | None = None
-) -> View | tuple[View, View]:
+def unique(values: ArrayLike, counts: Literal[True], space: SpaceLike = None) -> tuple[View, View]: ...
+def unique(values: ArrayLike, counts: bool = False, space: SpaceLike = None) -> View | tuple[View, View]:
     """Return the distinct numbers in ascending order; all NaN count as one.
 
     Parameters
@@ -187,7 +185,7 @@ def unique(
 
 
 def bincount(
-    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike | None = None
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, space: SpaceLike = None
 ) -> View:
     """Count each non-negative integer, or sum its weights: the same bits each time.
 
@@ -473,7 +471,7 @@ def _with_begin(i, inclusive, neutral, begins, values):
 
 
 def segmented_reduce(
-    values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike | None = None
+    values: ArrayLike, offsets: ArrayLike, reducer: Reducer = Sum, space: SpaceLike = None
 ) -> View:
     """Return each row combined.
 
@@ -536,7 +534,7 @@ def segmented_scan(
     offsets: ArrayLike,
     reducer: Reducer = Sum,
     inclusive: bool = True,
-    space: SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> View:
     """Return prefixes of each row.
 
@@ -592,7 +590,7 @@ def _scan_marked(sizes, reducer, given, out):
 
 
 def segmented_sort(
-    values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike | None = None
+    values: ArrayLike, offsets: ArrayLike, descending: bool = False, space: SpaceLike = None
 ) -> tuple[View, View]:
     """Sort each row stably: equal values keep their order.
 

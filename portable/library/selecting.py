@@ -131,7 +131,7 @@ def _top(team, k, falling, x, values, columns):
         columns[team.league_rank, rank] = found[e]
 
 
-def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike | None = None) -> tuple[View, View]:
+def top_k(x: ArrayLike, k: int, largest: bool = True, space: SpaceLike = None) -> tuple[View, View]:
     """Return the k largest (or smallest) entries of each row, the best first; of equal ones those in the
     first columns.
 
@@ -217,7 +217,7 @@ def _identity(i, x):
     return x[i]
 
 
-def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike | None = None) -> View:
+def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike = None) -> View:
     """Return the kept values, in their order; without values their numbers.
 
     Parameters

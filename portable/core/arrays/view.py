@@ -230,7 +230,7 @@ class View(_Fields):
         cls,
         shape: Shape,
         dtype: DTypeLike = "float64",
-        space: SpaceLike | None = None,
+        space: SpaceLike = None,
         label: str | None = None,
     ) -> View:
         return _allocate(shape, dtype, space, label, zero=True)
@@ -368,7 +368,7 @@ class View(_Fields):
 
 
 def zeros(
-    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike = None, label: str | None = None
 ) -> View:
     """Return a View with all elements zero, as `View(...)` does.
 
@@ -393,7 +393,7 @@ def zeros(
 
 
 def empty(
-    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike | None = None, label: str | None = None
+    shape: Shape, dtype: DTypeLike = "float64", space: SpaceLike = None, label: str | None = None
 ) -> View:
     """Allocate a View with uninitialised elements.
 
@@ -417,7 +417,7 @@ def empty(
     return _allocate(shape, dtype, space, label, zero=False)
 
 
-def asview(array: Any, space: SpaceLike | None = None, label: str | None = None) -> View:
+def asview(array: Any, space: SpaceLike = None, label: str | None = None) -> View:
     """Return a View of an array's own memory, without a copy.
 
     Parameters

@@ -50,7 +50,7 @@ class Space:
         return f"{self.name}:{number}" if number else self.name
 
 
-SpaceLike: TypeAlias = Union[str, Space]
+SpaceLike: TypeAlias = Union[str, Space, None]
 
 
 @functools.cache

@@ -71,7 +71,7 @@ class RangePolicy:
 
     begin: int = _MISSING
     end: int = _MISSING
-    space: SpaceLike | None = None
+    space: SpaceLike = None
     chunk: int | None = None
 
     def __post_init__(self):
@@ -120,7 +120,7 @@ class TeamPolicy:
 
     league_size: int = _MISSING
     team_size: int | _Auto = AUTO
-    space: SpaceLike | None = None
+    space: SpaceLike = None
     scratch_bytes: int = 0
 
     def __post_init__(self):
@@ -219,7 +219,7 @@ class MDRangePolicy:
 
     begin: tuple[int, ...] = _MISSING
     end: tuple[int, ...] = _MISSING
-    space: SpaceLike | None = None
+    space: SpaceLike = None
     extents: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):

@@ -20,7 +20,7 @@ from .place import HOST as HOST, Space, SpaceLike, named
 from .policy import check_index
 
 
-def instances(space: SpaceLike | None = None, n: int = 2) -> tuple[Space, ...]:
+def instances(space: SpaceLike = None, n: int = 2) -> tuple[Space, ...]:
     """Return n instances of a space, each with a separate queue: kernels in different queues may run at the
     same time.
 
@@ -73,7 +73,7 @@ def default_space() -> Space:
     return _chosen.get() or _first_choice()
 
 
-def resolve(space: SpaceLike | None = None) -> Space:
+def resolve(space: SpaceLike = None) -> Space:
     """Return the Space meant by a name, a Space, or None (the default); UnknownSpaceError for anything
     else."""
     if space is None:
@@ -86,7 +86,7 @@ def resolve(space: SpaceLike | None = None) -> Space:
 
 
 @contextlib.contextmanager
-def use(space: SpaceLike | None = None, debug: bool | Literal["nan"] = False) -> Iterator[Space]:
+def use(space: SpaceLike = None, debug: bool | Literal["nan"] = False) -> Iterator[Space]:
     """Run a block with another default space: `with pk.use("serial"): ...`.
 
     Parameters
@@ -147,7 +147,7 @@ def unavailable_because(space: SpaceLike) -> str | None:
     return registry.backend(space.name).unavailable(space)
 
 
-def concurrency(space: SpaceLike | None = None) -> int:
+def concurrency(space: SpaceLike = None) -> int:
     """Return the approximate number of teams that a space runs at one time: that of workspaces that are kept
     between tasks.
 
@@ -169,7 +169,7 @@ def concurrency(space: SpaceLike | None = None) -> int:
     return registry.backend(space.name).concurrency(space)
 
 
-def queued(space: SpaceLike | None = None) -> bool:
+def queued(space: SpaceLike = None) -> bool:
     """Return True if launches on a space return before they have run, so that one thread keeps several
     such spaces busy.
 
@@ -214,7 +214,7 @@ def follow(space: SpaceLike, other: SpaceLike) -> None:
         registry.memory(space.memory).follow(registry.memory(other.memory))
 
 
-def require(space: SpaceLike | None = None) -> Space:
+def require(space: SpaceLike = None) -> Space:
     """Return the Space meant by a name, a Space, or None (the default); SpaceUnavailableError with the reason
     if it cannot run here.
     """
@@ -224,7 +224,7 @@ def require(space: SpaceLike | None = None) -> Space:
     return space
 
 
-def stamp(space: SpaceLike | None = None) -> events.Stamp:
+def stamp(space: SpaceLike = None) -> events.Stamp:
     """Return a mark after everything launched on a space until now.
 
     Parameters
@@ -247,7 +247,7 @@ def stamp(space: SpaceLike | None = None) -> events.Stamp:
     return registry.launches(space.name).stamp(space)
 
 
-def fence(space: SpaceLike | None = None) -> None:
+def fence(space: SpaceLike = None) -> None:
     """Wait until everything launched on a space has finished.
 
     Parameters

@@ -59,9 +59,10 @@ def run(policy, kernel, args, reducers, seeds, in_full, team_sizes):
 def _grouped(trial, seeds, in_full, team_sizes):
     """Return the trials that visit all; lists of trials of one team size each, which visit the same; how
     many teams or indices these visit, or None for all."""
-    full = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
-    others = [size for size in team_sizes if size != full[0].team_size]
-    limit = full[0].first_few() if others or not in_full else None
+    full = first, *_ = [trial(seed) for seed in (seeds if in_full else seeds[:1])]
+    others, limit = [size for size in team_sizes if size != first.team_size], None
+    if (others or not in_full) and first.n_accesses > MANY:
+        limit = max(MANY * first.n_indices // first.n_accesses, 2)
     if limit is None:
         same_size = full + [trial(seed) for seed in seeds[len(full) :]]
     else:
@@ -113,30 +114,13 @@ class Trial:
     """One run on copies: its findings, the final arrays, and its results."""
 
     def __init__(self, policy, compiled, args, seed, limit=None, bounded=True):
-        self.args = copied(args)
-        run = Run(
-            compiled,
-            policy,
-            self.args,
-            names=_labels(compiled.kernel, args, policy),
-            seed=seed,
-            bounded=bounded,
-            limit=limit,
-        )
+        self.args, params = copied(args), compiled.kernel.portable_text.params[n_indices(kind_of(policy)) :]
+        names = [getattr(a, "label", None) or name for a, name in zip(args, params)]
+        run = Run(compiled, policy, self.args, names=names, seed=seed, bounded=bounded, limit=limit)
         values = run.results()
         self.team_size, self.findings, self.seed = run.team_size, run.findings(), seed
         self.reduced = combined(run, values) if not self.findings else ()
         self.n_indices, self.n_accesses = max(len(values), 1), len(run.trace)
-
-    def first_few(self):
-        """Return the number of teams or indices that the other trials visit; None for all."""
-        return None if self.n_accesses <= MANY else max(MANY * self.n_indices // self.n_accesses, 2)
-
-
-def _labels(kernel, args, policy):
-    """Return a name for each argument: a view's label, else the parameter."""
-    names = kernel.portable_text.params[n_indices(kind_of(policy)) :]
-    return [getattr(a, "label", None) or name for a, name in zip(args, names)]
 
 
 def _merged(findings):
