@@ -3,8 +3,6 @@
 `portable cache program.py its arguments` runs a program first: hits and misses are then the program's.
 """
 
-from __future__ import annotations
-
 import importlib
 import platform
 import runpy

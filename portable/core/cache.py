@@ -6,8 +6,6 @@ a comment recompiles nothing, editing a constant two calls away does. PORTABLE_C
 PORTABLE_CACHE=FOLDER moves it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

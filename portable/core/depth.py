@@ -1,7 +1,5 @@
 """Deeply nested sources: room for them in Python's call stack, and an error for those that exceed it."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import sys

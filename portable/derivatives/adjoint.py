@@ -7,8 +7,6 @@ of indices processes some of the kernel's, in order, and adds to a private copy;
 order.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

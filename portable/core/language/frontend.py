@@ -9,8 +9,6 @@ This module is pure Python and contains no compiler. It adds to the result of Py
     scope       the values of globals and closure cells when the kernel was parsed
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import inspect

@@ -6,8 +6,6 @@ line in the user's source.
                                     store(p1, p0, v8, 96)
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

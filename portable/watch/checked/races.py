@@ -12,8 +12,6 @@ NumPy narrows the trace down to elements that several lanes access and one write
 examined in Python, a few for each combination of places in the source.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import namedtuple
 

@@ -16,8 +16,6 @@ Functions, classes and modules that can be imported are identified by their name
 there is no fingerprint.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

@@ -5,8 +5,6 @@ The argument `here` (flow.py) describes the place of a statement, including its 
 statement returns the place after it, or None if no lane gets there.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from llvmlite import ir

@@ -1,7 +1,5 @@
 """Define the state of the sources, calls and loops that are open while code is emitted."""
 
-from __future__ import annotations
-
 from ..reading.tree import node
 
 

@@ -1,7 +1,5 @@
 """Write LLVM's metadata for disjoint views and for loops, which llvmlite does not support."""
 
-from __future__ import annotations
-
 from ..reading.tree import node
 
 _FREE = 1_000_000  # first number of metadata, beyond those of llvmlite

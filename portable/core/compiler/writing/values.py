@@ -5,8 +5,6 @@ A value's `kind` describes how it differs between lanes. With W > 1 a varying va
 marked as varying.
 """
 
-from __future__ import annotations
-
 from functools import partialmethod
 
 from llvmlite import ir
