@@ -17,7 +17,7 @@ import numpy as np
 from ...core.launch import dispatch
 from ...core.language.types import Record, loaded_dtype, named, reach
 from ...core.arrays.scatter import ScatterView
-from ...core.arrays.view import View, mark_unwritten
+from ...core.arrays.view import View, address, mark_unwritten
 
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
@@ -33,28 +33,23 @@ def array_of(arg):
     return arg.to_numpy() if isinstance(arg, View) else arg if isinstance(arg, np.ndarray) else None
 
 
-def parts_of(arg):
-    """Return (names, items) of a tuple, NamedTuple or dataclass among arguments, or of the arguments; else
-    None.
-    """
-    return dispatch.parts_of(arg) if dispatch.is_record(arg) else None
-
-
 def arrays_in(args, names=itertools.repeat("")):
     """Yield (name, array) of every array among arguments and tuples of them; a view's label is its name."""
     for arg, name in zip(args, names):
-        if (parts := parts_of(arg)) is not None:
-            yield from arrays_in(parts[1], named(name, len(parts[1]), parts[0]))
+        if dispatch.is_record(arg):
+            names, items = dispatch.parts_of(arg)
+            yield from arrays_in(items, named(name, len(items), names))
         elif (array := array_of(arg)) is not None:
             yield getattr(arg, "label", None) or name, array
 
 
 def replaced(arg, change):
     """Return an argument, or a tuple of them, with each array replaced by the result of `change(array)`."""
-    if (parts := parts_of(arg)) is None:
+    if not dispatch.is_record(arg):
         return arg if array_of(arg) is None else change(arg)
-    record = Record(replaced(a, change) for a in parts[1])
-    record._fields = parts[0]  # of a NamedTuple, as dispatch sees it
+    names, items = dispatch.parts_of(arg)
+    record = Record(replaced(a, change) for a in items)
+    record._fields = names  # of a NamedTuple, as dispatch sees it
     return record
 
 
@@ -172,7 +167,7 @@ class Memory:
             first = self.claim(high - low + low % ALIGN) + low % ALIGN - low
             for k in members:
                 label, array = arrays[k]
-                watched[k] = Watched(array, run, first + _pointer(array), label=label)
+                watched[k] = Watched(array, run, first + address(array), label=label)
                 self._find_unwritten(watched[k])
             self.owners.append((first + low, [watched[k] for k in members]))
         return watched
@@ -196,14 +191,10 @@ def in_parts(array):
     return np.lib.stride_tricks.as_strided(parts, shape, strides, writeable=array.flags.writeable)
 
 
-def _pointer(array):
-    return array.__array_interface__["data"][0]
-
-
 def _bytes(array):
     """Return the lowest address of an array, and one past the highest."""
     low, high = reach(array.shape, array.strides, array.itemsize) if array.size else (0, 1)
-    return _pointer(array) + low, _pointer(array) + high
+    return address(array) + low, address(array) + high
 
 
 def _memory_stretches(arrays):
@@ -232,10 +223,10 @@ def copies(arrays):
     result = [None] * len(arrays)
     for low, high, members in _memory_stretches(arrays):
         buffer = np.empty(high - low + ALIGN, np.uint8)
-        shift = (low - _pointer(buffer)) % ALIGN - low
+        shift = (low - address(buffer)) % ALIGN - low
         for k in members:
             array = arrays[k]
-            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + _pointer(array), array.strides)
+            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + address(array), array.strides)
             result[k][...] = array
             result[k].flags.writeable = array.flags.writeable
     return result
