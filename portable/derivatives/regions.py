@@ -196,10 +196,6 @@ def fork(r, condition, bodies, nodes, env, more=()):
     `more`: further keys that they set.
     """
     r.need(condition)
-    if condition.const is not None:
-        if bodies[not condition.const]:
-            bodies[not condition.const](env)
-        return
 
     def sides(once):
         here = r.build.block

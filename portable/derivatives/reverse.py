@@ -174,9 +174,6 @@ class Reverse:
         if o.op in ("choice", "junction"):
             self.chosen(o, env)
         elif o.op == "get":
-            if o.attr not in env:
-                name = o.attr.name.partition("@")[0]
-                self.walk.fail(o, f"'{name}' is first assigned in a loop or branch; assign it before, too")
             env[o] = env[o.attr]
         elif o.op in ("load", "store", "atomic"):
             self.target.access(self, o, env)

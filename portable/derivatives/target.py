@@ -47,8 +47,6 @@ class Target:
             return i.const
         if i in self.index:
             return self.index.index(i), 0
-        if i.op in ("rounded", "settle") or i.op == "cast" and i.attr in t.CONSECUTIVE:
-            return self.index_form(i.args[0])
         if i.op == "binary" and i.attr in "+-":
             a, b = map(self.index_form, i.args)
             if isinstance(a, tuple) and isinstance(b, int):
