@@ -31,7 +31,7 @@ from portable.errors import InputError
 
 from ..shared import ArrayLike, Floats, Shown, check_choice, check_count
 from .checks import check_enough, check_events, check_horizon, spread_of
-from .covariates import draw_times, period_of
+from .covariates import Covariates, draw_times, LogLinear, period_of
 from .fit import Fit, fit
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
@@ -47,6 +47,7 @@ _JUDGED = 2_048  # most events in the likelihood by which bandwidths are compare
 _NARROWEST, _WIDEST = 0.05, 5.0  # bounds of a kernel's width relative to the typical one
 # offspring simulated per event; least share outside of the region that is reported in a note
 _DRAWN, _MUCH_OUTSIDE = 20, 0.05
+_STEP = 1e-3  # of differences in the logarithms of parameters
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 
@@ -72,6 +73,8 @@ class BackgroundFit(Shown):
     outside : float
         Estimated share of offspring outside of the region, by simulation from the fit. Such events are not
         recorded, so theta counts only offspring inside.
+    coefficients : ndarray, shape (2, n_covariates), or None
+        Of covariates: the estimates and their standard errors.
     """
 
     likelihood: Likelihood
@@ -83,6 +86,7 @@ class BackgroundFit(Shown):
     n_iterations: int
     converged: bool
     outside: float
+    coefficients: Floats | None = None
 
 
 def fit_background(
@@ -93,6 +97,7 @@ def fit_background(
     box_km: ArrayLike | None = None,
     polygon: Any = None,
     n_periods: int | None = None,
+    covariates: Covariates | None = None,
     bandwidth_km: float | None = None,
     start: ParametersBase | None = None,
     fixed: Sequence[str] = ("tau_x", "tau_t"),
@@ -120,6 +125,8 @@ def fit_background(
     n_periods : int, optional
         Number of periods of equal length with a constant rate; if not given, 8 for "piecewise", and chosen
         from the data for "declustered".
+    covariates : Covariates, optional
+        Covariates of time, in place of periods: the rate is proportional to exp(b . z(t)).
     bandwidth_km : float, optional
         Of "declustered": the width of all kernels. If not given, it is chosen from the data, possibly
         separately for each kernel.
@@ -157,12 +164,17 @@ def fit_background(
     check_enough(len(times))
     if kind == "constant" and n_periods not in (None, 1):
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
+    if covariates is not None and n_periods is not None:
+        raise InputError("covariates replace periods; leave out n_periods")
     usual = {"constant": 1, "piecewise": 8}.get(kind)
     n_periods = usual if n_periods is None else check_count(n_periods, "n_periods", most=10_000)
     if bandwidth_km is not None:
         bandwidth_km = check_positive(bandwidth_km, "bandwidth_km")
     region = region_of(box_km, polygon, locations)
     make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
+    if covariates is not None:
+        make.in_time = LogLinear(covariates, times, make.span)
+        make.edges = make.in_time.edges
     test = None
     if n_simulations:
         test = triggering_test(locations, times, n_simulations=n_simulations, space=space)
@@ -175,7 +187,9 @@ def fit_background(
         start, before = found.params, weights
         weights = (1.0 - likelihood.excitation_probabilities(start)) * make.inside
         # a constant background does not depend on the weights
-        converged = kind == "constant" or bool(np.abs(weights - before).max() < _MOVED)
+        converged = (
+            kind == "constant" and make.in_time is None or bool(np.abs(weights - before).max() < _MOVED)
+        )
         if converged:
             break
     if test is not None:
@@ -199,7 +213,26 @@ def fit_background(
         n_iterations,
         converged and found.converged,
         outside,
+        None if make.in_time is None else _coefficients(make.in_time, likelihood, found, weights),
     )
+
+
+def _coefficients(in_time, likelihood, found, weights):
+    """Return the coefficients of covariates and their standard errors, from the joint observed information:
+    the derivative in them is the sum over events of the share of the background times z less its mean."""
+    z, params = in_time.z[in_time.step] - in_time.mean, found.params
+    own = weights.sum() * in_time.spread - (z * (weights * (1.0 - weights))[:, None]).T @ z
+
+    def shares(name, step):
+        moved = replace(params, **{name: getattr(params, name) * math.exp(step)})
+        return likelihood.excitation_probabilities(moved)
+
+    moved = [shares(name, _STEP) - shares(name, -_STEP) for name in found.free]
+    cross = np.array(moved) @ z / (2.0 * _STEP)
+    # finite for parameters about which the events say something
+    known = np.nan_to_num(found.log_covariance, posinf=0.0)
+    errors = np.linalg.pinv(own - cross.T @ known @ cross, hermitian=True)
+    return np.stack([in_time.b, np.sqrt(np.diag(errors))])
 
 
 def _outside(region, likelihood, params):
@@ -233,7 +266,7 @@ class _Maker:
         if not self.inside.any():
             raise InputError("box_km holds no event")
         self.n_periods, self._given_km = n_periods, bandwidth_km
-        self.bandwidth_km = self.widths = None
+        self.bandwidth_km = self.widths = self.in_time = None
         self._tries = 0
 
     def __call__(self, weights):
@@ -241,8 +274,9 @@ class _Maker:
         self._tries += 1
         # further choices could alternate between neighbouring values
         if self._tries <= (4 if declustered else 1):
-            n_periods = self.n_periods or self._choose_periods(weights)
-            self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
+            if self.in_time is None:
+                n_periods = self.n_periods or self._choose_periods(weights)
+                self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
             if declustered:
                 self.widths = self._choose(weights)
                 self.bandwidth_km = float(np.median(self.widths))
@@ -252,6 +286,8 @@ class _Maker:
         # each period therefore has at least half an event.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
         rates = counts / counts.sum() / hours  # per hour; the integral is 1
+        if self.in_time is not None:
+            rates = self.in_time.fit(weights)
         self.rates_per_h = n * rates
         law, places = _Law(self.region, n, self.edges, rates), np.full(n, 1.0 / self.region.area)
         if declustered:

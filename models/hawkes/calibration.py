@@ -29,7 +29,7 @@ from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of
 from .backgrounds import fit_background
 from .covariates import Covariates, season
-from .fit import fit
+from .fit import fit, standard_score
 from .histogram import fit_histogram
 from .likelihood import Likelihood
 from .mutual import Mutual, omori_rates, simulate_mutual
@@ -181,7 +181,7 @@ def _sample(method, likelihood, least_ess, seed):
         length *= 2
 
 
-BACKGROUNDS = ("constant", "piecewise", "declustered", "paper")
+BACKGROUNDS = ("constant", "piecewise", "declustered", "covariates", "paper")
 # Clusters within minutes and metres, and within days and hundreds of metres.
 CLUSTERS = {
     "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
@@ -224,12 +224,12 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
     """Estimate the coverage of 90 % intervals, for clusters in space and time with a given `background`.
 
     Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all
-    events); their rate is three times as high in the second half for "piecewise"; and half of them are near
-    three centres for "declustered".
+    events); their rate is three times as high in the second half for "piecewise" and follows the hour of the
+    day for "covariates"; and half of them are near three centres for "declustered".
 
     Parameters
     ----------
-    background : {"constant", "piecewise", "declustered", "paper"}
+    background : {"constant", "piecewise", "declustered", "covariates", "paper"}
         The background that is fitted.
     clusters : {"fast", "slow", "both"}
         Delays of 12 minutes at 20 m, or of 5 days at 500 m.
@@ -252,6 +252,8 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
             for name in NAMES:
                 what = f"{name} = {getattr(truth, name):.4g}, {speed} (mean {held['mean ' + name]:.4g})"
                 shares.append(Share(what, held[name], 0.84, 0.96, judged))
+            if "coefficients" in held:
+                shares.append(Share(f"coefficients, {speed}", held["coefficients"], 0.84, 0.96, judged))
     return shares
 
 
@@ -362,17 +364,24 @@ def _clustered(background, truth, seed, space, k):
         n_immigrants=_IMMIGRANTS,
         horizon_h=_YEAR_H,
         box_km=_BOX,
-        immigrants={"piecewise": _late, "declustered": _gathered}.get(background),
+        immigrants=_IMMIGRATION.get(background),
         seed=np.random.default_rng([seed, k]),
     )
     start = Parameters(0.5, truth.tau_x, truth.tau_t, 0.3, 2.0 * truth.omega, 1.5 * truth.h)
     how = {"horizon_h": _YEAR_H, "space": space}
     if background == "paper":
-        found = fit(Likelihood(made.locations, made.times, **how), start=start, n_simulations=0)
+        found, held = fit(Likelihood(made.locations, made.times, **how), start=start, n_simulations=0), {}
     else:
         how |= {"box_km": _BOX, "start": start, "n_simulations": 0}
-        found = fit_background(made.locations, made.times, background, **how).fit
-    return _contained(found, truth, NAMES) | {f"mean {name}": getattr(found.params, name) for name in NAMES}
+        if background == "covariates":
+            background, how["covariates"] = "constant", _DAYS
+        whole = fit_background(made.locations, made.times, background, **how)
+        found, held = whole.fit, {}
+        if whole.coefficients is not None:
+            b, errors = whole.coefficients
+            held["coefficients"] = np.abs(b - _B) < standard_score(LEVEL) * errors
+    held |= {f"mean {name}": getattr(found.params, name) for name in NAMES}
+    return held | _contained(found, truth, NAMES)
 
 
 def _mutual(kind, seed, space, k):
@@ -478,14 +487,12 @@ def _gradient(random, n):
     return places, times
 
 
-def _season(random, n):
-    """Draw times over three years at a rate proportional to 1 + 0.8 sin(2 pi t / year), by rejection."""
-    places, times = random.uniform(0.0, _SIDE_KM, (n, 2)), np.empty(0)
-    while len(times) < n:
-        some = random.uniform(0.0, 3.0 * _YEAR_H, 2 * n)
-        kept = random.random(2 * n) * 1.8 < 1.0 + 0.8 * np.sin(2.0 * math.pi * some / _YEAR_H)
-        times = np.concatenate([times, some[kept]])
-    return places, times[:n]
+def _following(table, b, random, n):
+    """Draw places uniformly, and times at a rate that follows covariates."""
+    mass = np.diff(table.edges_h) * np.exp(table.values @ b)
+    which = random.choice(len(mass), n, p=mass / mass.sum())
+    times = random.uniform(table.edges_h[which], table.edges_h[which + 1])
+    return random.uniform(0.0, _SIDE_KM, (n, 2)), times
 
 
 def _late(random, n):
@@ -506,11 +513,23 @@ def _gathered(random, n):
     return places, _year(random, n)
 
 
+def _table(hours, step, period_h):
+    edges = np.arange(0.0, hours + step, step)
+    return Covariates(edges, season(edges, period_h))
+
+
+_DAYS, _B = _table(_YEAR_H, 1.0, 24.0), np.array([0.8, -0.5])
 SHAPES = {
     "square": _square,
     "disc": _disc,
     "L-shaped": _l_shaped,
     "two towns": _towns,
     "gradient": _gradient,
-    "season": _season,
+    # over three years
+    "season": functools.partial(_following, _table(3.0 * _YEAR_H, 24.0, _YEAR_H), [0.0, 1.1]),
+}
+_IMMIGRATION = {
+    "piecewise": _late,
+    "declustered": _gathered,
+    "covariates": functools.partial(_following, _DAYS, _B),
 }

@@ -13,6 +13,8 @@ from ..shared import ArrayLike, Floats, check_count
 from .checks import check_each, check_edges
 from .parameters import check_positive
 
+_CLOSE = 1e-9  # change of the logarithm of a rate below which Newton's method ends
+
 
 class Covariates:
     """A table of covariates over time, such as temperatures, holidays, or a `season`.
@@ -34,6 +36,38 @@ class Covariates:
         self.edges_h = check_edges(edges_h, "edges_h")
         values = check_each(values, "values", len(self.edges_h) - 1, "steps", 2)
         self.values = values - np.average(values, axis=0, weights=np.diff(self.edges_h))
+
+
+class LogLinear:
+    """A rate exp(b . z) over steps of time, up to a factor, whose integral is 1.
+
+    Parameters
+    ----------
+    table : Covariates
+    times : ndarray, shape (n_events,)
+    span : float
+        Hours from the first event on.
+    """
+
+    def __init__(self, table, times, span):
+        edges = clipped(table, times[0], span)
+        self.z, self.hours = table.values[np.diff(edges) > 0.0], np.diff(np.unique(edges))
+        self.edges = times[0] + np.append(0.0, np.cumsum(self.hours))
+        self.step, self.b = period_of(self.edges, times), np.zeros(self.z.shape[1])
+
+    def fit(self, weights):
+        """Maximise the likelihood of weighted events by Newton's method; return the rate in each step."""
+        share, moved = weights @ self.z[self.step] / weights.sum(), math.inf
+        while moved > _CLOSE:
+            rates = np.exp(self.z @ self.b)
+            rates /= self.hours @ rates
+            parts = (self.hours * rates)[:, None] * self.z
+            self.mean = parts.sum(axis=0)
+            self.spread = parts.T @ self.z - np.outer(self.mean, self.mean)
+            step = np.linalg.pinv(self.spread, hermitian=True) @ (share - self.mean)
+            moved = float(np.abs(self.z @ step).max(initial=0.0))
+            self.b = self.b + step / max(moved, 1.0)
+        return rates
 
 
 CONSTANT = Covariates([-1e300, 1e300], np.empty((1, 0)))

@@ -44,16 +44,12 @@ def excitation_group(team, g, group, d, n_xi, reach, p, excitation):
     xi = pk.local((n_xi, GROUP), pk.float64)
     xi_part = pk.local((n_xi, GROUP), d.x.dtype)
     terms = pk.local(1 + g.n_own, d.x.dtype)
-    for r in range(pk.static(GROUP)):
-        for k in range(n_xi):
-            xi[k, r] = 0.0
+    xi[:] = 0.0
     end = newest
     length = 1
     while end > 0 and elapsed(d.n_parts, d.t, own, d.t, end - 1) <= reach:
         begin = max(end - length * team.size, 0)
-        for r in range(pk.static(GROUP)):
-            for k in range(n_xi):
-                xi_part[k, r] = 0.0
+        xi_part[:] = 0.0
         for j in team.thread_range(begin, end):
             mark = mark_of(g.marked, d.n_dims, d.x, j)
             for r in range(pk.static(GROUP)):

@@ -138,14 +138,10 @@ def background_group(team, group, d, n_mu, reach, self_term, a_x, a_t, backgroun
     mu = pk.local((n_mu, GROUP), pk.float64)
     mu_part = pk.local((n_mu, GROUP), d.x.dtype)
     terms = pk.local(3, d.x.dtype)
-    for r in range(pk.static(GROUP)):
-        for k in range(n_mu):
-            mu[k, r] = 0.0
+    mu[:] = 0.0
     step = TERMS * team.size
     for begin in range(first, last, step):
-        for r in range(pk.static(GROUP)):
-            for k in range(n_mu):
-                mu_part[k, r] = 0.0
+        mu_part[:] = 0.0
         for j in team.thread_range(begin, min(begin + step, last)):
             for r in range(pk.static(GROUP)):
                 i = min(own + r, newest)

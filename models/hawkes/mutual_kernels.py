@@ -145,9 +145,7 @@ def fade_since_begin(k, m, e):
 def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
     """Compute a member's part of the products of heights and rows, sum_i heights[kind, k, i] R_ki, for
     each rate k of GROUP events of a type."""
-    for g in range(GROUP):
-        for k in range(n_rates):
-            parts[g, k] = 0.0
+    parts[:] = 0.0
     for i in team.thread_range(e.rows.shape[2]):
         for k in range(n_rates):
             for g in range(GROUP):

@@ -125,9 +125,7 @@ def pair_ratios(i, r, n_dims, n_h, n_omega, x, t, order, begin, before, slowest,
     """
     sums = pk.local((n_omega, n_h), pk.float64)
     near = pk.local(n_h, pk.float64)
-    for w in range(n_omega):
-        for k in range(n_h):
-            sums[w, k] = 0.0
+    sums[:] = 0.0
     own = order[i, r]
     for j in range(begin[i], before[i]):
         other = order[j, r]

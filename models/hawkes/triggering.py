@@ -361,16 +361,14 @@ def _derived_slopes(function, units, sign):
 
 def _log_slopes(scale, units):
     @pk.function
-    def of_both(x, p):
-        return scale(p)
+    def log(x, p):
+        return pk.log(scale(p))
 
-    n, derived, here = len(units), _along(of_both, units), (0.0,) * len(units)
+    derived = _derived_slopes(log, units, 1.0)
 
     @pk.function
     def slopes(p, out):
-        found = derived(0.0, p, here)
-        for k in range(n):
-            out[k] = found[1 + k] / found[0]
+        derived(0.0, p, out)
 
     return slopes
 

@@ -35,12 +35,7 @@ def packed(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
     return log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale)
 
 
-@pk.kernel(packed=False)
-def scalar(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale):
-    """Process one event after the other."""
-    return log_rate(n, n_events, x, y, t, a_x, a_t, a_h, omega, mu_scale, xi_scale)
-
-
+scalar = pk.kernel(packed.fn, packed=False)  # one event after the other
 # the same source by the number of events that a CPU thread processes at a time
 BY_LANES = {1: scalar} | {n: pk.kernel(packed.fn, packed=n) for n in (2, 4, 8, 16)}
 

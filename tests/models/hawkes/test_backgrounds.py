@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from portable.models import hawkes
-from portable.models.hawkes import fit_background
+from portable.models.hawkes import calibration, fit_background
 from portable.models.hawkes.calibration import CLUSTERS, coverage
 from portable.models.hawkes.scores import pointwise
 from portable.errors import InputError, ShapeError
@@ -103,6 +103,21 @@ def test_a_rate_that_changes_is_found():
     )
     assert found.rates_per_h[1] / found.rates_per_h[0] == pytest.approx(4.0, rel=0.35)
     assert found.rates_per_h.mean() * 8766.0 == pytest.approx(300.0, rel=0.2)
+
+
+def test_a_rate_follows_the_hour():
+    """Coefficients are within four standard errors, and the rate is their exponential."""
+    follow = calibration._IMMIGRATION["covariates"]
+    table, truth = follow.args
+    events = hawkes.simulate(CLUSTERS["fast"], n_immigrants=400.0, horizon_h=8766.0, immigrants=follow)
+    how = {"covariates": table, "horizon_h": 8766.0}
+    found = fit_background(*events[:2], "constant", **how)
+    b, errors = found.coefficients
+    assert (np.abs(b - truth) < 4.0 * errors).all() and errors.max() < 0.1
+    noon, midnight = found.background.at(np.full((2, 2), 5.0), np.array([36.5, 24.5]))
+    assert np.log(noon / midnight) == pytest.approx((table.values[36] - table.values[24]) @ b)
+    with pytest.raises(InputError, match="leave out n_periods"):
+        fit_background(*events[:2], n_periods=3, **how)
 
 
 def test_coverage_runs():

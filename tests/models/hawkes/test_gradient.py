@@ -208,22 +208,12 @@ def test_posterior_mode(space):
         pytest.skip("hundreds of evaluations are too slow in plain Python")
     locations, times = random_events(41)
     likelihood = Likelihood(locations, times, background_self=False, space=space)
-    flat = fit(
-        likelihood,
-        start=PARAMS,
-        posterior=True,
-        fixed=("theta", "omega", "h"),
-        priors={name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")},
-    )
-    plain = fit(likelihood, start=PARAMS, fixed=("theta", "omega", "h"))
+    how = {"start": PARAMS, "fixed": ("theta", "omega", "h")}
+    priors = {name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")}
+    flat = fit(likelihood, posterior=True, priors=priors, **how)
+    plain = fit(likelihood, **how)
     assert_allclose(flat.params.values(), plain.params.values(), rtol=1e-4)
-    sharp = fit(
-        likelihood,
-        start=PARAMS,
-        posterior=True,
-        fixed=("theta", "omega", "h"),
-        priors={"mu0": half_normal(1e-3)},
-    )
+    sharp = fit(likelihood, posterior=True, priors={"mu0": half_normal(1e-3)}, **how)
     assert sharp.params.mu0 < 0.02 < plain.params.mu0
 
 

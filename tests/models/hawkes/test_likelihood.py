@@ -142,13 +142,16 @@ def test_two_events_by_hand(space, n_dims, background_self, method):
     assert_agrees(likelihood.excitation_probabilities(PARAMS), probabilities, 2)
 
 
+# the background's rate at the place and time of one event
+PEAK = PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
+
+
 @pytest.mark.parametrize("horizon_h", [None, 12.0])
 def test_one_event(space, horizon_h):
     left = 0.0 if horizon_h is None else 10.0  # observation begins with the event at 2 h
-    peak = PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
     expected = PARAMS.mu0 * (PHI(left / PARAMS.tau_t) - 0.5) - PARAMS.theta * math.expm1(-PARAMS.omega * left)
     value = log_likelihood([[4.0, 5.0]], [2.0], PARAMS, horizon_h=horizon_h, space=space)
-    assert_agrees(value, math.log(peak) - expected, 1)
+    assert_agrees(value, math.log(PEAK) - expected, 1)
 
 
 def test_one_event_without_its_own_background_is_impossible(space):
@@ -160,9 +163,8 @@ def test_one_event_without_its_own_background_is_impossible(space):
 @pytest.mark.parametrize("method", METHODS)
 def test_all_events_at_one_time(space, method):
     """Ties excite no events, and no events are expected before the first event or after the last."""
-    mu = 9 * PARAMS.mu0 / (PARAMS.tau_x**2 * PARAMS.tau_t * (2.0 * math.pi) ** 1.5)
     likelihood = Likelihood(np.ones((9, 2)), np.full(9, 6.0), method=method, space=space)
-    assert_agrees(likelihood.log_likelihood(PARAMS), 9 * math.log(mu), 9)
+    assert_agrees(likelihood.log_likelihood(PARAMS), 9 * math.log(9 * PEAK), 9)
     assert likelihood.excitation_probabilities(PARAMS).tolist() == [0.0] * 9
 
 

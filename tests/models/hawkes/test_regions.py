@@ -15,8 +15,8 @@ from portable.models.hawkes.__main__ import main
 pytest.importorskip("shapely", reason="polygons need shapely")
 
 ELL = [[0, 0], [0, 10], [5, 10], [5, 5], [10, 5], [10, 0]]
-CLOSED = [[*ring, ring[0]] for ring in (ELL, [[1, 1], [2, 1], [2, 2], [1, 2]])]
 HOLE = [[1, 1], [2, 1], [2, 2], [1, 2]]
+CLOSED = [[*ring, ring[0]] for ring in (ELL, HOLE)]
 TURN = np.linspace(0.0, 2.0 * np.pi, 181)[:-1]
 DISC = 20.0 * np.c_[np.cos(TURN), np.sin(TURN)]
 
