@@ -123,7 +123,8 @@ def stage_records(team, first, count, length, records, some, staged):
     """Copy the records of `count` components, beginning with number `first`, to the rows of `staged` in
     scratch.
 
-    `some` holds the loads from memory that are in flight together, as many as a table of `staged` has rows.
+    `some` holds the loads from memory that are in flight together; the number of rows, in all tables of
+    `staged`, is a multiple of its length.
     """
     for begin in range(0, length, team.size):
         o = begin + team.rank
@@ -132,7 +133,7 @@ def stage_records(team, first, count, length, records, some, staged):
                 some[b] = records[min((first + j + b) * length + o, records.shape[0] - 1)]
             if o < length:
                 for b in range(pk.static(some.shape[0])):
-                    staged[j // STAGED, b, o] = some[b]
+                    staged[j // staged.shape[1] + b // staged.shape[1], b % staged.shape[1], o] = some[b]
 
 
 @pk.function
@@ -175,7 +176,7 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
     n_own = min(STACKS * rows, n_tiles - begin) // deep
     wide = team.size + 4  # so that rows start in different banks of scratch
     some = pk.local(STAGED, x.dtype)
-    staged = team.scratch((slice // STAGED, STAGED, length), x.dtype)
+    staged = team.scratch((slice // STAGED, STAGED, length) if dense else (slice, 1, length), x.dtype)
     points = team.scratch((p, wide) if dense else (1, 1), x.dtype)
     terms = team.scratch((STAGED, wide) if dense else (1, 1), x.dtype)
     own = pk.local((p, deep), x.dtype)
@@ -209,7 +210,7 @@ def log_joint(team, p, diagonal, rows, slice, length, x, records, joint, lse):
                         top[0], total[0] = add_term(some[b] if j < count else -math.inf, top[0], total[0])
         if number < n_own:
             for j in range(0 if dense else count):
-                record = staged[j // STAGED, j % STAGED]
+                record = staged[j, 0]
                 if diagonal:
                     o = diagonal_squares(p, rows, own, record, 0, square)
                 else:
