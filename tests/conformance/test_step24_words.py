@@ -69,7 +69,7 @@ def divisors(i, a, b, out):
     out[i] = math.gcd(a[i], b[i]) + pk.gcd(36, i)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.uint64])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64"])
 def test_gcd(space, dtype):
     a, b = default_rng(4).integers(0, 10**6, (2, 50))
     if np.issubdtype(dtype, np.signedinteger):

@@ -98,12 +98,15 @@ class CudaTarget:
         """Return the metadata of a loop's last branch: LLVM unrolls a short loop, so that several iterations'
         loads are in flight together. Iterations of a longer one have enough loads, and unrolling it four
         times would take registers from other warps. The shortest are left to the rules of LLVM and of the
-        driver, which unroll them up to sixteen times.
+        driver, which unroll them up to sixteen times. Where arithmetic decides, with more than three float
+        results for each load, eight iterations share the loop's own instructions.
         """
         lines = [line for block in blocks for line in block.instructions]
         if not cls.shortest < len(lines) <= _SHORT_LOOP or any(map(_together, lines)):
             return ""
-        return unrolling(blocks[0].module, 4)
+        n_loads = sum(getattr(line, "opname", "") == "load" for line in lines)
+        n_floats = sum(getattr(line, "type", None) in (F32, F64) for line in lines)
+        return unrolling(blocks[0].module, 8 if n_floats > 3 * n_loads else 4)
 
     @staticmethod
     def product(b, x, y, flags):
