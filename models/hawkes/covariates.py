@@ -13,7 +13,7 @@ from ..shared import ArrayLike, Floats, check_count
 from .checks import check_each, check_edges
 from .parameters import check_positive
 
-_CLOSE = 1e-9  # change of the logarithm of a rate below which Newton's method ends
+_MOST_STEPS, _CLOSE = 100, 1e-9  # of Newton's method; a smaller change of a log-rate ends it
 
 
 class Covariates:
@@ -57,15 +57,17 @@ class LogLinear:
 
     def fit(self, weights):
         """Maximise the likelihood of weighted events by Newton's method; return the rate in each step."""
-        share, moved = weights @ self.z[self.step] / weights.sum(), math.inf
-        while moved > _CLOSE:
+        share = weights @ self.z[self.step] / weights.sum()
+        for _ in range(_MOST_STEPS):  # without events in some steps there is no maximum
             rates = np.exp(self.z @ self.b)
             rates /= self.hours @ rates
             parts = (self.hours * rates)[:, None] * self.z
             self.mean = parts.sum(axis=0)
             self.spread = parts.T @ self.z - np.outer(self.mean, self.mean)
             step = np.linalg.pinv(self.spread, hermitian=True) @ (share - self.mean)
-            moved = float(np.abs(self.z @ step).max(initial=0.0))
+            moved = np.abs(self.z @ step).max(initial=0.0)
+            if moved < _CLOSE:
+                break
             self.b = self.b + step / max(moved, 1.0)
         return rates
 

@@ -6,7 +6,7 @@ import gzip
 import numpy as np
 import pytest
 
-from portable.models.hawkes import Parameters
+from portable.models.hawkes import Likelihood, Parameters
 
 from ...real_data import real_data
 from ...tolerance import assert_close
@@ -21,6 +21,16 @@ def random_events(n_events, n_dims=2, seed=1):
     times = 5.0 + np.sort(np.round(random.uniform(0.0, 30.0 * n_events, n_events)))
     times[n_events // 2 : n_events // 2 + 3] = times[n_events // 2]
     return random.normal(size=(n_events, n_dims)), np.sort(times)
+
+
+def prepared(n_events, **options):
+    """Return locations and times of random events, and their likelihood."""
+    events = random_events(n_events)
+    return *events, Likelihood(*events, **options)
+
+
+NINE = random_events(9)
+FEW = Likelihood(*NINE, space="serial")
 
 
 def squares(places):

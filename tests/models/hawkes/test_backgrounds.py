@@ -10,7 +10,7 @@ from portable.models.hawkes.calibration import CLUSTERS, coverage
 from portable.models.hawkes.scores import pointwise
 from portable.errors import InputError, ShapeError
 
-from .events import random_events, squares, wrong_calls
+from .events import NINE, random_events, squares, wrong_calls
 
 BOX = ((0.0, 10.0), (0.0, 10.0))
 
@@ -118,6 +118,9 @@ def test_a_rate_follows_the_hour():
     assert np.log(noon / midnight) == pytest.approx((table.values[36] - table.values[24]) @ b)
     with pytest.raises(InputError, match="leave out n_periods"):
         fit_background(*events[:2], n_periods=3, **how)
+    late = hawkes.Covariates([0.0, 400.0, 900.0], [[0.0], [1.0]])  # nothing comes after 400 hours
+    silent = fit_background(*NINE, "constant", covariates=late, horizon_h=900.0)
+    assert silent.coefficients[0] < -9.0
 
 
 def test_coverage_runs():
@@ -128,7 +131,6 @@ def test_coverage_runs():
     assert all(one.share in (0.0, 1 / 3, 2 / 3, 1.0) and not one.judged for one in found)
 
 
-NINE = random_events(9)
 WRONG = [
     (
         lambda: fit_background(*NINE, "flat"),

@@ -14,7 +14,7 @@ from portable.models.hawkes import compose, fit, simulate, Likelihood, exponenti
 from portable.errors import InputError, ShapeError
 
 from . import reference
-from .events import PARAMS, random_events, squares, wrong_calls
+from .events import FEW, NINE, PARAMS, prepared, random_events, squares, wrong_calls
 
 VALUES = {
     "mu0": 0.7,
@@ -167,8 +167,7 @@ def test_what_else_is_asked(space):
 
 
 def test_an_exponential_is_the_papers():
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, space="serial")
+    locations, times, likelihood = prepared(41, space="serial")
     own = KINDS["exponential"](*PARAMS.values())
     assert likelihood.log_likelihood(own) == pytest.approx(likelihood.log_likelihood(PARAMS), rel=1e-14)
 
@@ -228,8 +227,7 @@ def test_a_users_own_decay(space):
         return 1.0 - pk.exp(-p[0] * left)
 
     Own = compose(hawkes.Decay(("omega",), ("1/h",), exponent, scale, share))
-    locations, times = random_events(9 if space == "checked" else 41)
-    likelihood = Likelihood(locations, times, method="cells", space=space)
+    locations, times, likelihood = prepared(9 if space == "checked" else 41, method="cells", space=space)
     value, slopes = likelihood.gradient(Own(*PARAMS.values()))
     exact, wanted_slopes = likelihood.gradient(PARAMS)
     assert value == pytest.approx(exact, rel=1e-12)
@@ -280,27 +278,27 @@ WRONG = [
         "p is 1.0; expected more than 1",
     ),
     (
-        lambda: LIKELIHOOD.log_likelihood(params_of(KINDS["etas"])),
+        lambda: FEW.log_likelihood(params_of(KINDS["etas"])),
         InputError,
         "params use marks, but the Likelihood has none",
     ),
     (
-        lambda: LIKELIHOOD.log_likelihood(params_of(compose("omori", within_h=1.0))),
+        lambda: FEW.log_likelihood(params_of(compose("omori", within_h=1.0))),
         InputError,
         "offspring come within 1 hours, but",
     ),
     (
-        lambda: Likelihood(*random_events(9), marks=np.ones(3)),
+        lambda: Likelihood(*NINE, marks=np.ones(3)),
         ShapeError,
         "marks has 3 entries for 9 events",
     ),
     (
-        lambda: Likelihood(*random_events(9), reference_mark=3.0),
+        lambda: Likelihood(*NINE, reference_mark=3.0),
         InputError,
         "reference_mark needs marks",
     ),
     (
-        lambda: Likelihood(*random_events(9), marks=np.arange(9.0), reference_mark=2.0),
+        lambda: Likelihood(*NINE, marks=np.arange(9.0), reference_mark=2.0),
         InputError,
         r"marks\[0\] is 0.0, below reference_mark = 2 \(2 such events\)",
     ),
@@ -310,7 +308,6 @@ WRONG = [
         "marks is not None, but the triggering function",
     ),
 ]
-LIKELIHOOD = Likelihood(*random_events(9), space="serial")
 
 
 test_wrong_calls = wrong_calls(WRONG)

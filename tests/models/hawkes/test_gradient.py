@@ -28,7 +28,7 @@ from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
 from . import reference
-from .events import PARAMS, random_events
+from .events import FEW, NINE, PARAMS, prepared, random_events
 
 TWO = compose(2)(mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, h=0.4, omega_1=2.0, omega_2=0.1, weight_2=0.5)
 
@@ -206,8 +206,7 @@ def test_posterior_mode(space):
     """
     if space == "checked":
         pytest.skip("hundreds of evaluations are too slow in plain Python")
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, background_self=False, space=space)
+    locations, times, likelihood = prepared(41, background_self=False, space=space)
     how = {"start": PARAMS, "fixed": ("theta", "omega", "h")}
     priors = {name: uniform(0.0, 1e6) for name in ("mu0", "1/tau_x", "1/tau_t")}
     flat = fit(likelihood, posterior=True, priors=priors, **how)
@@ -251,23 +250,21 @@ WRONG = [
 
 @pytest.mark.parametrize("options, error, words", WRONG, ids=lambda v: str(v)[:40])
 def test_wrong_calls(options, error, words):
-    likelihood = Likelihood(*random_events(9), space="serial")
     with pytest.raises(error, match=words):
-        fit(likelihood, **options)
+        fit(FEW, **options)
 
 
 def test_wrong_likelihoods():
     with pytest.raises(DTypeError, match="likelihood must be hawkes.Likelihood, got ndarray"):
         fit(np.zeros(3))
-    locations, times = random_events(9)
-    given = Likelihood(locations, times, background=Background(np.ones(9), 9.0), space="serial")
+    given = Likelihood(*NINE, background=Background(np.ones(9), 9.0), space="serial")
     with pytest.raises(InputError, match="tau_x is free, but the background is given"):
         fit(given, fixed=())
     with pytest.raises(DTypeError, match="background must be hawkes.Background or None"):
-        Likelihood(locations, times, background=3.0)
+        Likelihood(*NINE, background=3.0)
     with pytest.raises(InputError, match=r"Background: density\[1\] is -1"):
         Background([1.0, -1.0], 1.0)
-    nothing = Likelihood(1e9 * locations[:3], times[:3], background_self=False, space="serial")
+    nothing = Likelihood(1e9 * NINE[0][:3], NINE[1][:3], background_self=False, space="serial")
     with pytest.raises(InputError, match="start: the log-likelihood is -inf"):
         fit(nothing)
     assert math.isinf(nothing.log_likelihood(PARAMS))

@@ -23,7 +23,7 @@ from portable.models.hawkes.triggering import EXPONENTIAL
 from portable.errors import DTypeError, InputError, ShapeError
 
 from . import reference
-from .events import PARAMS, random_events
+from .events import FEW, PARAMS, prepared
 from .test_gradient import TWO, known
 from .test_simulate import sure
 
@@ -31,8 +31,7 @@ MARK = 0.0  # mark of an event, if the function needs none
 
 
 def test_probabilities_over_a_posterior(space):
-    locations, times = random_events(13)
-    likelihood = Likelihood(locations, times, space=space)
+    locations, times, likelihood = prepared(13, space=space)
     posterior = sample_posterior(
         likelihood, n_chains=2, n_draws=25, n_warmup=1, start=[PARAMS, PARAMS], seed=1
     )
@@ -53,8 +52,7 @@ def test_probabilities_over_a_posterior(space):
 @pytest.mark.parametrize("params", [PARAMS, TWO], ids=["one scale", "two scales"])
 def test_parents(space, params):
     """Rows add up to 1, and to the probabilities of being triggered."""
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, space=space)
+    locations, times, likelihood = prepared(41, space=space)
     found = parent_probabilities(likelihood, params)
     assert (found.parents < found.children).all() and (times[found.parents] < times[found.children]).all()
     triggered = np.bincount(found.children, found.probabilities, minlength=41)
@@ -79,8 +77,7 @@ def test_families():
 
 
 def test_intensity(space):
-    locations, times = random_events(13)
-    likelihood = Likelihood(locations, times, space=space)
+    locations, times, likelihood = prepared(13, space=space)
     mu, xi = reference.rates(locations, times, PARAMS)
     background, excitation = intensity(likelihood, PARAMS, locations, times)
     assert_allclose(background, mu, rtol=1e-12)
@@ -100,8 +97,7 @@ def test_residuals_are_the_compensator(space):
     """At the last event the residual is the reference's total expectation; before, its expectation with the
     horizon at that event."""
     pytest.importorskip("scipy")
-    locations, times = random_events(13)
-    likelihood = Likelihood(locations, times, space=space)
+    locations, times, likelihood = prepared(13, space=space)
     found = residuals(likelihood, PARAMS)
     assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
     middle = reference.expected_counts(times[:7], PARAMS, times[6]).sum()
@@ -177,10 +173,9 @@ def test_triggering_functions_keep_their_contract(trigger, p):
 
 
 def test_wrong_calls():
-    likelihood = Likelihood(*random_events(9), space="serial")
     with pytest.raises(DTypeError, match="posterior must be hawkes.Posterior, got float"):
-        posterior_probabilities(likelihood, 1.0)
+        posterior_probabilities(FEW, 1.0)
     with pytest.raises(DTypeError, match="parents must come from parent_probabilities"):
         cluster_sizes([1.0])
     with pytest.raises(InputError, match="least is 0; expected more than 0.0"):
-        parent_probabilities(likelihood, PARAMS, least=0)
+        parent_probabilities(FEW, PARAMS, least=0)

@@ -13,7 +13,7 @@ from portable.models.hawkes import Likelihood, Parameters
 from portable.models.hawkes.windows import choose
 
 from . import reference
-from .events import PARAMS, random_events
+from .events import PARAMS, prepared, random_events
 
 scales = st.floats(-1.0, 1.0).map(lambda exponent: 10.0**exponent)
 
@@ -47,8 +47,7 @@ def test_the_bound_holds(space, params, background_self, bound, method):
 
 
 def test_something_is_left_out(space):
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
+    locations, times, likelihood = prepared(41, method="windowed", error_bound=1e-3, space=space)
     error = reference.log_likelihood(locations, times, PARAMS) - likelihood.log_likelihood(PARAMS)
     assert likelihood.windows.background_h < times[-1] - times[0]
     assert 1e-10 < error <= likelihood.attained_error * abs(likelihood.log_likelihood(PARAMS))
@@ -93,8 +92,9 @@ def test_auto_counts_pairs():
 
 
 def test_mixed_windows(space):
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, method="windowed", error_bound=1e-3, dtype="mixed", space=space)
+    locations, times, likelihood = prepared(
+        41, method="windowed", error_bound=1e-3, dtype="mixed", space=space
+    )
     exact = Likelihood(locations, times, method="windowed", error_bound=1e-3, space=space)
     assert likelihood.log_likelihood(PARAMS) == pytest.approx(exact.log_likelihood(PARAMS), rel=1e-6)
 
@@ -115,8 +115,7 @@ def test_kept_sums_serve_narrower_windows(space):
     """After a widened evaluation the stored background is wider than requested, and therefore only more
     exact.
     """
-    locations, times = random_events(41)
-    likelihood = Likelihood(locations, times, method="windowed", background_self=False, space=space)
+    locations, times, likelihood = prepared(41, method="windowed", background_self=False, space=space)
     for theta in (1e-6, 0.9):
         params = replace(PARAMS, theta=theta)
         wanted = reference.log_likelihood(locations, times, params, background_self=False)
