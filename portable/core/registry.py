@@ -2,7 +2,7 @@
 and no driver.
 """
 
-import functools
+from functools import cache
 import importlib
 
 from . import dlpack, locks
@@ -37,7 +37,7 @@ def known_spaces():
     return tuple(_loaders)
 
 
-@functools.cache
+@cache
 def _discover():
     from importlib.metadata import entry_points  # slow, and only for names of other packages
 
@@ -78,21 +78,21 @@ def names():
     return tuple(_loaders)
 
 
-@functools.cache
+@cache
 def backend(name):
     """Return the backend of the space of this name."""
     with locks.compiling:  # no thread forks during an import, whose lock would be held in the child
         return _loaders[name]()
 
 
-@functools.cache
+@cache
 def launches(name):
     """Return the object that runs the kernels of the space of this name."""
     with locks.compiling:
         return backend(name).launches()
 
 
-@functools.cache
+@cache
 def memory(name):
     """Return the memory that a Space or a View names: "host", or "cuda:0" and so on."""
     return backend(PREFERRED[-1] if name == "host" else name.partition(":")[0]).memory(name)

@@ -214,7 +214,7 @@ def bincount(
     [1, 0, 2]
     """
     x, space = _vector(x, "x", space, small=True)
-    if np.dtype(x.dtype).kind == "f":
+    if x.dtype.kind == "f":
         raise DTypeError(f"x has dtype {x.dtype}; expected whole numbers")
     n, n_bins = x.shape[0], check_index(minlength, "minlength")
     policy = RangePolicy(0, n, space=space)
@@ -232,7 +232,7 @@ def bincount(
 
 def _sums_of_weights(x, weights, n_bins, space):
     """Return the sum of each bin's weights, in the order of their occurrence."""
-    if weights.shape != x.shape or np.dtype(weights.dtype).kind != "f":
+    if weights.shape != x.shape or weights.dtype.kind != "f":
         raise ShapeError(
             f"weights has shape {weights.shape} and dtype {weights.dtype}; expected floats of shape {x.shape}"
         )

@@ -6,7 +6,6 @@ isolated.
 
 from __future__ import annotations
 
-import numpy as np
 
 from .algorithms import _IN_FLIGHT, _check_dtype, _ordered, _vector
 from ..core.language.annotations import ArrayLike, SpaceLike
@@ -247,7 +246,7 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike =
     [3, 2]
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
-    if np.dtype(keep.dtype).kind == "f":
+    if keep.dtype.kind == "f":
         raise DTypeError(f"keep has dtype {keep.dtype}; expected bool or whole numbers")
     numbers = values is None
     values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]

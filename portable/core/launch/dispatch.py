@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
+from functools import lru_cache, partial
 import math
 import struct
 import warnings
@@ -51,7 +51,7 @@ _SCALARS = {name: (_NUMBER[loaded_dtype(name)], _PACK[loaded_dtype(name)]) for n
 _MOST_STATICS = 1024
 _MOST_LEVELS = 50  # largest depth of nested tuples and records
 _statics = {}  # the last constants by type and repr, one object each: a NaN equals itself only as an object
-_policy, _space = functools.lru_cache(maxsize=1024)(as_policy), functools.lru_cache(maxsize=64)(require)
+_policy, _space = lru_cache(maxsize=1024)(as_policy), lru_cache(maxsize=64)(require)
 _REFUSED = InputError, struct.error
 Names: TypeAlias = Union[str, tuple[str, ...]]
 _BoxKernel: TypeAlias = Kernel[Any, Any, *tuple[Any, ...]]
@@ -99,7 +99,7 @@ def _describe_static(a, level):
     return _statics[key], b""
 
 
-@functools.lru_cache(_MOST_STATICS)
+@lru_cache(_MOST_STATICS)
 def _known_spec(value):
     return Spec(("known", Known(value)))
 
@@ -154,7 +154,7 @@ def _describer(a, kind):
     elif isinstance(a, np.ndarray):  # masked arrays are refused by `describe`
         found = lambda a, level: describe(a if hasattr(a, "filled") else a.view(np.ndarray))  # noqa: E731
     elif hasattr(a, "__cuda_array_interface__"):
-        found = functools.partial(_describe_foreign, registry.first("adopt", a)[0])
+        found = partial(_describe_foreign, registry.first("adopt", a)[0])
     elif any(hasattr(kind, name) for name in ("__dlpack__", "__array_interface__", "__array__")):
         found = lambda a, level: describe_lent(a)  # noqa: E731
     else:
@@ -296,7 +296,7 @@ class Launch(NamedTuple):
         return "scan" if self.scan else "reduce" if self.reducers else "for"
 
 
-@functools.lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)
 def _debugging(policy, space, debug):
     """Return a policy on the space's debug build, and that space."""
     space = dataclasses.replace(space, debug=space.debug or debug)
@@ -363,7 +363,7 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
 def bound(policy, kernel, args, reducers, scan=None, compiles=True):
     """Return the result of `bind`, or of the function that replaces it in this context."""
     hooks = _hooks()
-    bind_here = hooks.redirect or functools.partial(bind, compiles=compiles)
+    bind_here = hooks.redirect or partial(bind, compiles=compiles)
     return bind_here(policy, kernel, args, reducers, scan, hooks.debug)
 
 
@@ -489,7 +489,7 @@ def repeated_launch(launch, found):
     possible.
     """
     space, _, backend, *_ = found
-    return backend.sequence(space, [(found, launch)]) or functools.partial(repeat, launch, found)
+    return backend.sequence(space, [(found, launch)]) or partial(repeat, launch, found)
 
 
 def _run(found, reducers=(), scan=None, outs=()):

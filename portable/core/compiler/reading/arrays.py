@@ -2,12 +2,12 @@
 indices, without a temporary array."""
 
 import ast
-import functools
+from functools import partial, reduce
 import math
 
 from ....errors import ReadOnlyError
 from .complexes import complex_operated
-from .tree import Block, Loop, Operation, Variable, View, describe
+from .tree import Block, Loop, Operation, Shaped, Variable, View, describe
 from ...language.types import (
     COMPLEX,
     PARTS,
@@ -25,7 +25,7 @@ _MOST = 64  # most numbers of a vector or matrix, which stay in registers
 REDUCTIONS = "sum", "min", "max"
 
 
-class Array:
+class Array(Shaped):
     """Array as functions of its indices: a reindexed view, or an expression.
 
     shape : extents; item : function of indices that returns the number there; place : function of indices
@@ -40,7 +40,7 @@ class Array:
 
     def element_at(self, ks):
         """Return the number at the last of the indices `ks`, as many as the array has dimensions."""
-        return self.item(ks[len(ks) - len(self.shape) :])
+        return self.item(ks[len(ks) - self.ndim :])
 
 
 def placed(build, shape, place, view):
@@ -155,7 +155,7 @@ def transposed(build, v):
 def _whole_shape(build, array, shape, node):
     """Return a shape with as many elements as an array; one extent may be -1, which is replaced by the
     remaining factor."""
-    product = functools.partial(functools.reduce, functools.partial(build.binary, "*"))
+    product = partial(reduce, partial(build.binary, "*"))
     size, known = product(array.shape), [n for n in shape if n.const != -1]
     if len(shape) > len(known) + 1 or not all(isinstance(n, Operation) for n in shape):
         build.fail(node, f"`{ast.unparse(node)}`: expected whole numbers, one -1 among them at most")
@@ -192,7 +192,7 @@ def array_of(build, v):
     if isinstance(v, View) and v.shape and not v.scatter:
         return placed(build, build.operands(*v.shape), lambda ks: (v, ks), v)
     if shape := _extents(v):
-        return Array([*map(build.const, shape)], lambda ks: functools.reduce(build.chosen, ks, v))
+        return Array([*map(build.const, shape)], lambda ks: reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None
 
 
@@ -221,9 +221,9 @@ def read_vector(build, node, n_dimensions):
     """Build a call of pk.vector with numbers or a row, or of pk.matrix with rows or a matrix."""
     parts = [_of_known_extents(build, build.expr(a)) for a in node.args]
     whole = array_of(build, parts[0]) if len(parts) == 1 else None
-    whole = whole if whole and len(whole.shape) == n_dimensions else array_of(build, tuple(parts))
+    whole = whole if whole and whole.ndim == n_dimensions else array_of(build, tuple(parts))
     found = whole and vector_of(build, whole)
-    if not found or found is whole or len(whole.shape) != n_dimensions:
+    if not found or found is whole or whole.ndim != n_dimensions:
         build.refuse(
             node,
             f"`{ast.unparse(node)}`: expected numbers, or rows of equal length; their number is known at"
@@ -273,7 +273,7 @@ def check_shape(build, shape, array, node):
     """Return a shape in which the array's known extents replace unknown ones; raise LoweringError if they
     differ. The checked space compares the extents that only a launch determines."""
     for n, own in zip(reversed(shape), reversed(array.shape)):
-        if None not in (n.const, own.const) and n.const != own.const or len(array.shape) > len(shape):
+        if None not in (n.const, own.const) and n.const != own.const or array.ndim > len(shape):
             build.fail(
                 node,
                 f"`{ast.unparse(node)}`: expected arrays of the same shape, got extents {own.const}"
@@ -281,9 +281,7 @@ def check_shape(build, shape, array, node):
             )
         if build.asserts and n is not own and None in (n.const, own.const):
             build.operation("assert", build.compare("==", n, own), attr="the shapes of arrays differ")
-    known = [
-        own if n.const is None else n for n, own in zip(shape[len(shape) - len(array.shape) :], array.shape)
-    ]
+    known = [own if n.const is None else n for n, own in zip(shape[len(shape) - array.ndim :], array.shape)]
     return [*shape[: len(shape) - len(known)], *known]
 
 
@@ -342,7 +340,7 @@ def _may_assign(a, b):
     """Return True unless two views are parts of one array that begin or end at different places of a
     dimension."""
     while a.base is not None and b.base is not None and a.base is not b.base:
-        a, b = (a.base, b) if len(a.base.shape) < len(b.base.shape) else (a, b.base)
+        a, b = (a.base, b) if a.base.ndim < b.base.ndim else (a, b.base)
     if a.base is None or a.base is not b.base:
         return a.label != b.label or a is b or (a.base or a) is not (b.base or b)
     pairs = zip(a.items, b.items)
@@ -363,13 +361,13 @@ def total(build, value, how, node, nan_wins=True):
         build.refuse(node, f"`{ast.unparse(node)}`: expected a view or a slice")
     names = COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
     variables, home = [Variable(f"the {how}") for _ in names], build.block
-    numbers = functools.partial(_numbers, build, array, how, len(names), node)
+    numbers = partial(_numbers, build, array, how, len(names), node)
 
     def put(values):
         build.set(tuple(variables), tuple(values), home)
 
-    joined = functools.partial(_joined, build, how, nan_wins)
-    zeros = [build.const(0)] * len(array.shape)
+    joined = partial(_joined, build, how, nan_wins)
+    zeros = [build.const(0)] * array.ndim
     put([build.const(0)] * len(names) if how == "sum" else numbers(zeros))
     for_each_element(
         build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most_unrolled(array)
@@ -400,17 +398,15 @@ def _is_complex(build, array):
     """Return True if an array holds complex numbers, by the dtypes of its views or by its first element."""
     if array.views:
         return any(v.dtype in PARTS for v in array.views)
-    return isinstance(array.item([build.const(0)] * len(array.shape)), Complex)
+    return isinstance(array.item([build.const(0)] * array.ndim), Complex)
 
 
 def dot(build, left, right, node):
     """Return the matrix product of two arrays of one or two dimensions."""
     a, b = (array_of(build, v) for v in (left, right))
-    if not all(v and len(v.shape) <= 2 for v in (a, b)):
+    if not all(v and v.ndim <= 2 for v in (a, b)):
         build.refuse(node, f"`{ast.unparse(node)}`: expected arrays of one or two dimensions")
-    made = Array(
-        a.shape[:-1] + b.shape[1:], functools.partial(_product, build, a, b, node), None, [*a.views, *b.views]
-    )
+    made = Array(a.shape[:-1] + b.shape[1:], partial(_product, build, a, b, node), None, [*a.views, *b.views])
     if not made.shape:
         return made.item([])
     return vector_of(build, made) if Vector in (type(left), type(right)) else made
@@ -418,7 +414,7 @@ def dot(build, left, right, node):
 
 def _product(build, a, b, node, ks):
     """Return the scalar product of a row of `a` and a column of `b`."""
-    n = len(a.shape) - 1
+    n = a.ndim - 1
     row, column = part_at(a, ks[:n]), reindexed(b, b.shape[:1], lambda k: [*k, *ks[n:]])
 
     def multiply(x, y):

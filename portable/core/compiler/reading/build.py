@@ -306,7 +306,7 @@ class Build(Operations):
 
     def place_of(self, name, view, node):
         """Return the number of a view in the list of views that a name may denote."""
-        options = view.options or self.exchanged.setdefault((view.dtype, len(view.shape), view.readonly), [])
+        options = view.options or self.exchanged.setdefault((view.dtype, view.ndim, view.readonly), [])
         if (
             not view.options
             and (view.base or view.scatter or view.lanes_last)

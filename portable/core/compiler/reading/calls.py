@@ -278,7 +278,7 @@ def read_atomic(build, node, op):
         )
     view, indices = atomic_element(build, node)
     unused = build.unused is node  # the call is the whole statement, not an argument in it
-    row = len(indices) < len(view.shape)
+    row = len(indices) < view.ndim
     check_atomic(build, view, op, unused, row, node)
     step = functools.partial(atomic_step, op, unused)
     if row:
@@ -338,8 +338,8 @@ def atomic_element(build, node):
     check_writable(build, view, node)
     index = build.expr(node.args[1])
     indices = list(index) if isinstance(index, tuple) else [index]
-    message = f"'{view.label}' has {len(view.shape)} dimension(s); its index is as many integers"
-    if len(indices) > len(view.shape) or not all(isinstance(i, Operation) for i in indices):
+    message = f"'{view.label}' has {view.ndim} dimension(s); its index is as many integers"
+    if len(indices) > view.ndim or not all(isinstance(i, Operation) for i in indices):
         build.fail(node, message)
     build.check_when_typed(lambda: not any(is_float(i.dtype) for i in indices), node, message)
     return view, indices

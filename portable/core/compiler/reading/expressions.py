@@ -110,7 +110,7 @@ def view_attribute(build, view, node):
             size = build.binary("*", size, n)
         return size
     if node.attr == "ndim":
-        return build.const(len(view.shape))
+        return build.const(view.ndim)
     if node.attr == "T":
         return transposed(build, view)
     if node.attr == "tile" and view.tile:
@@ -290,7 +290,7 @@ def element_of(build, base, node):
     view = view_of(build, base, node)
     items = indices_of(build, view, node)
     slices = [i for i in items if isinstance(i, tuple)]
-    if len(items) == len(view.shape) and not slices:
+    if len(items) == view.ndim and not slices:
         return view, items
     if any(i[2:] for i in slices):
         return stepped(build, view, items, node)
@@ -303,7 +303,7 @@ def of_array(build, array, node):
     items = indices_of(build, array, node)
     if any(isinstance(i, tuple) for i in items):
         build.refuse(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step")
-    if len(items) < len(array.shape):
+    if len(items) < array.ndim:
         return part_at(array, items)
     return array.place(items) if array.place else array.item(items)
 
@@ -390,10 +390,8 @@ def indices_of(build, view, node):
     """Return the parts of a subscript: numbers, or (lower, upper) of a slice with None for an end of the
     dimension; with a step other than 1, (lower, upper, step)."""
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    if len(parts) > len(view.shape):
-        build.fail(
-            node, f"'{view.label}' has {len(view.shape)} dimension(s), but {len(parts)} indices were given"
-        )
+    if len(parts) > view.ndim:
+        build.fail(node, f"'{view.label}' has {view.ndim} dimension(s), but {len(parts)} indices were given")
     items = []
     for k, part in enumerate(parts):
         if isinstance(part, ast.Slice):

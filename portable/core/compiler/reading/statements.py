@@ -222,8 +222,8 @@ def items_of(build, node):
 def item_of(build, array, k):
     """Return the k-th element of a vector, or the k-th row of an array."""
     if isinstance(array, View):
-        return (load_element if len(array.shape) == 1 else part_of)(build, array, [k])
-    return array.item([k]) if len(array.shape) == 1 else part_at(array, [k])
+        return (load_element if array.ndim == 1 else part_of)(build, array, [k])
+    return array.item([k]) if array.ndim == 1 else part_at(array, [k])
 
 
 def numbered_items(build, node):

@@ -91,7 +91,7 @@ def _append(build, node):
     from view[at]."""
     note_collective(build, node)
     view = build.expr(node.args[0]) if len(node.args) == 4 else None
-    if not isinstance(view, View) or len(view.shape) != 1:
+    if not isinstance(view, View) or view.ndim != 1:
         build.fail(
             node,
             "append takes a view of one dimension, where to begin in it, a value, and whether to keep it",
@@ -116,7 +116,7 @@ def _tally(build, node):
     if (
         not isinstance(view, View)
         or view.dtype not in ("int32", "int64", "uint32", "uint64")
-        or len(view.shape) != 1
+        or view.ndim != 1
         or not isinstance(view.shape[0], int)
         or view.lanes_last  # private to a member
     ):

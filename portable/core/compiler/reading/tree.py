@@ -62,8 +62,19 @@ class Seen:
     values: dict
 
 
+class Shaped:
+    """Object with a shape, extents of its dimensions."""
+
+    __slots__ = ()
+
+    @property
+    def ndim(self):
+        """Return the number of dimensions."""
+        return len(self.shape)
+
+
 @node
-class View:
+class View(Shaped):
     """View: an argument, a part of another, an array made here (`store` "(local)" or "(scratch)", with the
     variable's `name`), a "(table)" of the numbers `data`, or one of several `options`, selected by the number
     items[0]. A part without items is its base with reversed dimensions. `tile`: for a member's part of a
@@ -88,7 +99,7 @@ class View:
     def n_indices(self):
         """Return the number of indices of an element in memory; for complex numbers the part is the last
         index."""
-        return len(self.shape) + (self.dtype in PARTS)
+        return self.ndim + (self.dtype in PARTS)
 
     def indices(self):
         """Return the indices at which this part and its bases begin."""
@@ -312,7 +323,7 @@ def described_number(value):
 
 def describe(v):
     if isinstance(v, View):
-        return f"a view of {len(v.shape)} dimension(s) ('{v.label}')"
+        return f"a view of {v.ndim} dimension(s) ('{v.label}')"
     if isinstance(v, Complex):
         return "a complex number"
     if isinstance(v, Vector):

@@ -5,7 +5,7 @@ of the operation. The types, effects and Python meaning of operations are define
 generation (reading) or without LLVM (watch/checked); each has its own table, keyed by the operation's name.
 """
 
-import functools
+from functools import partial
 
 from ..reading.callables import text_of, texts
 from ..reading.team import combine_states
@@ -32,7 +32,7 @@ def _binary(here, o, a, b):
             # Python's // and % of floats are one of the layer's own functions.
             values = [ops.cast(v, ops.strong(dtype)) for v in (a, b)]
             return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")
-        check = functools.partial(here.lower.watch.divide, here, op)
+        check = partial(here.lower.watch.divide, here, op)
     return ops.binary(op, a, b, check)
 
 
@@ -173,7 +173,7 @@ def _lazily(here, part, condition, holds):
 
 # ---- teams
 def _combine(here, o, *state):
-    ops, team, combine = here.ops, here.team, functools.partial(combine_states, here, o.attr)
+    ops, team, combine = here.ops, here.team, partial(combine_states, here, o.attr)
     if o.attr.commutes:
         return team.combine(ops, state, combine, again=here.call.depth > 1 or bool(here.loops))
     last = ops.const(here.lower.described_team[1] - 1)  # the scan before the last member, and its state
@@ -182,7 +182,7 @@ def _combine(here, o, *state):
 
 
 def _scan_of_members(here, o, *own):
-    ops, combine = here.ops, functools.partial(combine_states, here, o.attr)
+    ops, combine = here.ops, partial(combine_states, here, o.attr)
     own = ops.spread(own)
     neutral = tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(o.attr.neutral(own[0].dtype), own))
     return ops.spread(here.team.scan_members(ops, own, neutral, combine))

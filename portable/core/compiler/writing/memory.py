@@ -1,6 +1,6 @@
 """Emit loads, stores and atomics. Under a mask a dead lane accesses no memory, even if all lanes are dead."""
 
-import functools
+from functools import partial
 import hashlib
 import math
 
@@ -82,7 +82,7 @@ class Memory:
         of the watch."""
         if ways & 2:
             self.facts.writes(view)
-        locate = functools.partial(self._locate, here, view, indices, pairs and self.watch.pairs)
+        locate = partial(self._locate, here, view, indices, pairs and self.watch.pairs)
         return self.watch.access(here, view, indices, ways, locate)
 
     def _locate(self, here, view, indices, pairs):
@@ -167,7 +167,7 @@ class Memory:
         """Return an element loaded from memory: one for all lanes, or a vector."""
         how, pointer = self.place(here, view, indices, 1, pairs=True)
         element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
-        vector, note = ir.VectorType(element, self.ops.W), functools.partial(self.facts.note, view)
+        vector, note = ir.VectorType(element, self.ops.W), partial(self.facts.note, view)
         if how == "uniform":
             return note(self.port(view).load(self._guarded(here, pointer), element, align=align))
         if how == "apart":
@@ -192,7 +192,7 @@ class Memory:
         ops, zero = self.ops, ir.Constant(vector, None)
         if self._one_by_one(here, what, vector):
             if not here.tail:
-                numbers = functools.partial(Value, f"int{8 * align}", VARYING)
+                numbers = partial(Value, f"int{8 * align}", VARYING)
                 tail = here._replace(tail=True)
                 return ops.branch_value(
                     Value("bool", UNIFORM, ops.any_lane(mask)),

@@ -4,7 +4,7 @@ in the threads that they use.
 
 import ast
 import ctypes
-import functools
+from functools import partial
 import math
 import struct
 
@@ -45,13 +45,13 @@ class Compiled:
     def __init__(self, kernel, policy_kind, specs, reducers, debug):
         launch = kernel, policy_kind, specs, reducers
         self.plain = compile_once(
-            functools.partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
+            partial(_compiled, kernel, policy_kind, without_scatter(specs), reducers, debug)
         )
         entry, load = _debug_build(*launch, debug) if debug else _code(*launch)
         if policy_kind != "range" or debug or entry.n_scatters:
             self.fill(entry, load(policy_kind))
         else:
-            self.fill(entry).load = compile_once(functools.partial(load, "packs"))
+            self.fill(entry).load = compile_once(partial(load, "packs"))
             self.any_range = compile_once(lambda: Compiled.__new__(Compiled).fill(entry, load("range")))
 
     # these need code, which is made for the first launch that uses it
@@ -385,7 +385,7 @@ def _in_turn(space, block, rows):
 def _native(table, pool_run, kept):
     """Return a call of stop.sequence."""
     flat = len(table), pool_run, *(n for row in table for n in row)
-    call = functools.partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
+    call = partial(_stop(), ctypes.byref((ctypes.c_int64 * len(flat))(*flat)))
     call.kept = kept
     return call
 
@@ -419,11 +419,11 @@ def _in_a_row(space, rows, kept):
     shared = [not _is_alone(space, *row[1:]) for _, row in rows]
     pool = _pool(space) if any(shared) else None
     if pool and not pool.native:
-        return functools.partial(_one_by_one, pool, rows, kept)
+        return partial(_one_by_one, pool, rows, kept)
     places = [pool.handle if among else 0 for among in shared]
     table = [(row[0], block, *row[1:], place) for (block, row), place in zip(rows, places)]
     call = _native(table, pool.run_address if pool else 0, kept)
-    return functools.partial(_replay, pool, call) if pool else call
+    return partial(_replay, pool, call) if pool else call
 
 
 def _prepared(space, recorded):

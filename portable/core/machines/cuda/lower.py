@@ -4,7 +4,7 @@ finishes in the same launch.
 The argument block travels by value, as the kernel's one parameter.
 """
 
-import functools
+from functools import partial, reduce
 import re
 
 from llvmlite import ir
@@ -141,7 +141,7 @@ def _places(code, indices, ends, step):
     there = [b.icmp_signed("<", *both) for both in zip(outer[-1:], ends[-2:])]
     whole = b.icmp_signed("<", _sum(code, last, step * (W - 1)), ends[-1])
     outer = [_ranged(b, index) for index in outer]
-    with b.if_then(functools.reduce(b.and_, there, whole if W == 1 else I1(1))):
+    with b.if_then(reduce(b.and_, there, whole if W == 1 else I1(1))):
         if W == 1:
             return _visit(code, dict(zip((*outer, _ranged(b, last)), ends)))
         _pack(code, whole, last, ends, step, visit)
@@ -179,7 +179,7 @@ def _visit(code, ends):
     b.branch(after)
     b.position_at_end(start)
     least = [b.icmp_signed("<=", word, b.trunc(n, word.type)) for word, n in ops.within]
-    b.cbranch(functools.reduce(b.and_, least, I1(1)), inside, otherwise)
+    b.cbranch(reduce(b.and_, least, I1(1)), inside, otherwise)
     b.position_at_end(otherwise)
     if least:
         code.visit(ops.lanes(last), outer=outer)
@@ -188,7 +188,7 @@ def _visit(code, ends):
 
 def _sum(code, *terms):
     """Return a sum of indices, no step of which wraps."""
-    return functools.reduce(lambda x, y: code.b.add_nsw(x, y), terms)
+    return reduce(lambda x, y: code.b.add_nsw(x, y), terms)
 
 
 def _times(code, x, n):
@@ -396,4 +396,4 @@ def _block_number(code):
 def _block_states(code, states):
     ops, n = code.ops, code.machine.threads
     both = zip(code.reducers, states)
-    return [combine_block(ops, ops.spread(s), functools.partial(code.combined, r), n) for r, s in both]
+    return [combine_block(ops, ops.spread(s), partial(code.combined, r), n) for r, s in both]

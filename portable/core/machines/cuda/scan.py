@@ -25,7 +25,7 @@ the mark. A word with the mark is therefore complete, relaxed loads are enough, 
 cleared.
 """
 
-import functools
+from functools import reduce
 
 from llvmlite import ir
 
@@ -131,7 +131,7 @@ class Scan(Scanned):
         half = b.sub(number, b.ashr(lag, 1))
         group, place = self._split(half)
         wanted = self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0)
-        with b.if_then(functools.reduce(b.and_, wanted)):
+        with b.if_then(reduce(b.and_, wanted)):
             self._total_of_group(group)
         behind = b.sub(number, lag)
         with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
@@ -242,7 +242,7 @@ class Scan(Scanned):
 
     def _own(self):
         """Return this thread's neighbouring items, combined."""
-        return functools.reduce(self._combined, [self._read(places) for places in self._items()])
+        return reduce(self._combined, [self._read(places) for places in self._items()])
 
     def _total(self, tile):
         """Compute a tile's total, and store it for other blocks."""
@@ -250,7 +250,7 @@ class Scan(Scanned):
         self._run_kernel(self._start(tile))
         parts = fold_block(self.ops, self._own(), self._combined, self.threads)
         with self.b.if_then(self.first):
-            self._leave(0, tile, functools.reduce(self._combined, [*parts]))
+            self._leave(0, tile, reduce(self._combined, [*parts]))
 
     def _total_of_group(self, group):
         """Compute a group's total, by one warp, and after the section's last group the prefix before the next
@@ -326,7 +326,7 @@ class Scan(Scanned):
         )
         tiles = self._where(self.b.icmp_signed("<", lane, place), tiles)
         states = [fold_warp(self.ops, state, self._combined) for state in (groups, tiles)]
-        return functools.reduce(self._combined, states, origin)
+        return reduce(self._combined, states, origin)
 
     def _split(self, number):
         """Split a number into (its group, its place in the group)."""
@@ -381,7 +381,7 @@ class Scan(Scanned):
             for row, (_, _, there) in zip(rows, wanted)
             for word in row
         ]
-        b.cbranch(functools.reduce(b.or_, missing), asking, answered)
+        b.cbranch(reduce(b.or_, missing), asking, answered)
         b.position_at_end(answered)
         return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
 
