@@ -192,7 +192,7 @@ def array_of(build, v):
     if isinstance(v, View) and v.shape and not v.scatter:
         return placed(build, build.operands(*v.shape), lambda ks: (v, ks), v)
     if shape := _extents(v):
-        return Array([*map(build.const, shape)], lambda ks: reduce(build.chosen, ks, v))
+        return Array(build.operands(*shape), lambda ks: reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None
 
 
@@ -238,7 +238,7 @@ def _of_known_extents(build, v):
     array = array_of(build, v)
     if array is None:
         return v
-    shape = [build.const(n) if (n := _sliced(extent)) else extent for extent in array.shape]
+    shape = build.operands(*(_sliced(extent) or extent for extent in array.shape))
     return vector_of(build, Array(shape, array.item))
 
 

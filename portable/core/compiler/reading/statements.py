@@ -228,7 +228,7 @@ def item_of(build, array, k):
 
 def numbered_items(build, node):
     """Return the items of enumerate(...), in the form of `items_of`."""
-    first = build.number(node.args[1]) if node.args[1:] else build.const(0)
+    first = build.number(node.args[1]) if node.args[1:] else 0
     n, item, static = items_of(build, node.args[0])
     return n, lambda k: (build.binary("+", first, k), item(k)), static
 
@@ -304,7 +304,7 @@ def range_loop(build, s, call):
         build.fail(call, "range's step is zero")
     numbers = unrolled_range(build, s, call, start.const, stop.const, step)
     if numbers is not None:
-        unroll(build, s, [build.const(k) for k in numbers])
+        unroll(build, s, build.operands(*numbers))
         return
     if not _computes(s):
         build.scalar.append(
