@@ -28,16 +28,16 @@ class Drawn(Function):
 
     def __init__(self, fn, *options, **named):
         super().__init__(fn, *options, **named)
+        self.signature = inspect.signature(fn)
         self.__module__ = "portable.random"  # module in which pickle finds it by its name
 
     def __reduce__(self):
         return self.name
 
     def __call__(self, *args, **named):
-        signature = inspect.signature(self.fn)
-        names = [*signature.parameters]
+        names = [*self.signature.parameters]
         try:
-            args = signature.bind(*args, **named).args
+            args = self.signature.bind(*args, **named).args
         except TypeError:
             raise InputError(f"{self.name} takes {', '.join(names)}: numbers, or arrays") from None
         return self._drawn(names[3:], *args)
@@ -69,7 +69,7 @@ class Drawn(Function):
 
     def _draw_on_host(self, arrays, weights):
         """Return the numbers of arrays of one shape, drawn on the serial space."""
-        found = np.empty(math.prod(arrays[0].shape), inspect.signature(self.fn).return_annotation)
+        found = np.empty(math.prod(arrays[0].shape), self.signature.return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),
             _of_elements(len(arrays), len(weights)),
