@@ -164,7 +164,7 @@ def _read(fn, kind, place):
         raise _no_source(fn, kind, place, error) from error
     source = textwrap.dedent("".join(lines))
     try:
-        tree = ast.parse(source).body[0]
+        tree, *_ = ast.parse(source).body or [None]
     except SyntaxError as error:
         raise SourceError(f"{place}: its source cannot be parsed on its own ({error.msg})") from error
     if not isinstance(tree, ast.FunctionDef) or tree.name != fn.__code__.co_name:

@@ -21,7 +21,7 @@ from . import frontend
 from .. import locks
 from .annotations import Arguments, Result
 from .types import Known
-from ...errors import InputError
+from ...errors import DTypeError, InputError
 
 Parameters = ParamSpec("Parameters")
 
@@ -49,7 +49,11 @@ class _Written:
 
     def __init__(self, fn, fastmath=False, packed=True, teams=1, chain=False, change=None, source=None):
         fn = getattr(fn, "py_func", fn)  # the source of a function that numba compiles, by the layer's rules
-        frontend.check_function(fn, self.kind)
+        place = frontend.check_function(fn, self.kind)
+        if source is not None and not isinstance(source, str):
+            raise DTypeError(
+                f"{place}: source is {source!r:.60}; expected the text that it was compiled from"
+            )
         self.fn, self.fastmath, self.packed, self.teams, self.chain = fn, fastmath, packed, teams, chain
         self.compiled = _Kept()  # results of a backend, by that backend's key
         functools.update_wrapper(self, fn)
