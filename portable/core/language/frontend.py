@@ -178,7 +178,7 @@ def _read(fn, kind, place):
     _Webs(text, kind == "kernel" or text.returns_something is None).run()
     text.always_returns = _always_returns(tree.body)
     returns = [n for n in text.nodes if isinstance(n, ast.Return)]
-    text.single_return = not returns or (len(returns) == 1 and tree.body[-1] is returns[0])
+    text.single_return = returns in ([], tree.body[-1:])  # none, or one at the end
     return text
 
 
