@@ -8,6 +8,14 @@ import portable as pk
 
 from ..launching import launch_for
 
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 DTYPES = "bool int32 int64 uint32 uint64 float32 float64".split()
 
 
@@ -40,7 +48,7 @@ def test_a_slice_is_a_view_of_the_same_memory(space):
     host = np.arange(24.0).reshape(4, 6)
     view = pk.empty((4, 6), "float64", space=space)
     pk.deep_copy(view, pk.asview(host, space="serial"))
-    pk.parallel_for(pk.RangePolicy(0, 3, space=space), negate_row, view[1, 1::2])
+    pk.parallel_for(3, negate_row, view[1, 1::2])
     pk.fence(space)
     host[1, 1::2] *= -1
     assert_array_equal(view.to_numpy(), host)
@@ -107,10 +115,10 @@ def test_what_is_launched_behind_a_queued_copy_leaves_it_alone(space, other):
     n = 1 << 22 if other.startswith("cuda") else 1 << 10
     source, target = pk.zeros(n, space=space), pk.zeros(n, space=other)
     for k in range(1, 5):
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_up, source)
+        pk.parallel_for(n, count_up, source)
         pk.follow(other, space)
         pk.deep_copy(target, source, wait=False)
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_up, source)
+        pk.parallel_for(n, count_up, source)
         assert (target.to_numpy() == 2 * k - 1).all()
     assert (source.to_numpy() == 8).all()
 
@@ -118,7 +126,7 @@ def test_what_is_launched_behind_a_queued_copy_leaves_it_alone(space, other):
 def test_deep_copy_keeps_the_source(space):
     source, target = pk.zeros(5, "int64", space=space), pk.empty(5, "int64", space=space)
     pk.deep_copy(target, source)
-    pk.parallel_for(pk.RangePolicy(0, 5, space=space), fill, 3, target)
+    pk.parallel_for(5, fill, 3, target)
     pk.fence(space)
     assert source.to_numpy().sum() == 0 and target.to_numpy().sum() == 15
 

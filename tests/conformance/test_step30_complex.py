@@ -13,6 +13,14 @@ import portable as pk
 from ..launching import launch_for, launch_reduce, move
 from .test_ptx import assemble, lower
 
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
+
+
 N = 53
 DTYPES = [np.complex64, np.complex128]
 
@@ -221,7 +229,7 @@ def test_arguments_and_rows(space, turn):
     values = numbers(np.complex64, 4 * N, whole=True)[0].reshape(N, 4)
     want = 3j * values[:, 1:].sum(1) * (2 - 1j) + 6
     out = move(np.zeros(N, np.complex64), space)
-    pk.parallel_for(pk.RangePolicy(0, N, space=space), scaled, Wave(3j, move(values, space)), turn, out)
+    pk.parallel_for(N, scaled, Wave(3j, move(values, space)), turn, out)
     assert_array_equal(pk.asview(out).to_numpy(), want)
 
 
@@ -260,7 +268,7 @@ def test_sums(space, dtype):
     total, largest = launch_reduce(space, 1000, with_size, z, reducer=(pk.Sum, pk.Max))
     assert total == z.sum() and largest == abs(z.real).max()
     out = pk.zeros(1, dtype, space=space)
-    pk.parallel_reduce(pk.RangePolicy(0, 1000, space=space), each, move(z, space), out=out)
+    pk.parallel_reduce(1000, each, move(z, space), out=out)
     assert out.to_numpy()[0] == 2 * z.sum()
 
 
@@ -270,7 +278,7 @@ def test_prefix_sums_of_complex_numbers_are_refused(space):
         with pytest.raises(
             pk.LanguageError, match=r"expected 1 number\(s\), got 1 value\(s\), among them a complex"
         ):
-            pk.parallel_scan(pk.RangePolicy(0, 4, space=space), each, z, out=out)
+            pk.parallel_scan(4, each, z, out=out)
 
 
 @pk.kernel
