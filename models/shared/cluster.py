@@ -26,7 +26,7 @@ from portable.errors import ClusterError, DTypeError, InputError, PortableError,
 
 from .annotations import ClientLike, Function, Spaces
 from .extras import need
-from .places import Lost, Place, Sent, shared_out
+from .places import Lost, Place, Sent, Values, shared_out
 
 QUIET = 50  # log level "critical", since workers that are closed log many errors
 ANSWER_S = 30.0  # timeout for the answer of a scheduler
@@ -257,7 +257,7 @@ class Workers:
         _sent(make, "the method"), _sent(pieces[0], "shard 0")  # raises if they do not pickle
         check_workers(client, self._space)
 
-    def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
+    def ask(self, name: str, args: Values, reduce: bool, numbers: range) -> list[Any]:
         """Return the results of each place, like `sharding.Threads.ask`.
 
         Parameters
@@ -277,7 +277,7 @@ class Workers:
         with self._client.as_current():
             return self._send_request(name, _sent(args, f"the request to {self._label}"), reduce, numbers)
 
-    def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> None:
+    def launched(self, name: str, args: Values, numbers: range) -> None:
         """Return None, since sums of workers are requested by `ask`.
 
         Parameters

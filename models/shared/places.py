@@ -13,7 +13,8 @@ import portable as pk
 
 from .shared_kernels import add_to
 
-Node = tuple[int, int, tuple[Any, ...]]  # first shard, one past the last, values
+Values = tuple[Any, ...]  # of a shard, or of several
+Node = tuple[int, int, Values]  # first shard, one past the last, values
 
 
 class Lost(list[int]):
@@ -77,7 +78,7 @@ class Place:
         numbers: Sequence[int],
         pieces: dict[int, Any],
         name: str,
-        args: tuple[Any, ...],
+        args: Values,
         reduce: bool,
     ) -> list[Any]:
         """Return the results of some neighbouring shards, or nodes of their sums.
@@ -107,7 +108,7 @@ class Place:
             return [(first, end, tuple(map(on_host, values))) for first, end, values in sums]
 
     def steps(
-        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: tuple[Any, ...]
+        self, numbers: Sequence[int], pieces: dict[int, Any], name: str, args: Values
     ) -> Iterator[list[Node]]:
         """Yield the sums of some neighbouring shards, step by step; the caller holds the lock.
 
@@ -249,7 +250,7 @@ def shared_out(numbers: range, n_places: int) -> list[range]:
     return [numbers[a:b] for a, b in zip(cuts, cuts[1:])]
 
 
-def nodes(found: Iterable[tuple[Any, ...]], first: int, n_shards: int) -> list[Node]:
+def nodes(found: Iterable[Values], first: int, n_shards: int) -> list[Node]:
     """Return the largest nodes of the tree (1) for the results of neighbouring shards.
 
     Parameters
@@ -287,7 +288,7 @@ def additions(n_shards: int) -> list[tuple[int, int]]:
     return [(first, middles[first, end]) for first, end in reversed(middles)]
 
 
-def total(parts: Sequence[Node]) -> tuple[Any, ...]:
+def total(parts: Sequence[Node]) -> Values:
     """Return the root of the tree (1).
 
     Parameters

@@ -37,7 +37,7 @@ from portable.errors import DTypeError, InputError, SpaceError
 
 from .annotations import ClientLike, Function, Spaces
 from .cluster import Workers
-from .places import Held, Node, Place, on_host, shared_out, total
+from .places import Held, Node, Place, Values, on_host, shared_out, total
 from .places import nodes as nodes
 
 
@@ -122,7 +122,7 @@ class Shards:
         numbers = range(len(self.pieces)) if numbers is None else numbers
         return [found for part in self._crew.ask(name, args, False, numbers) for found in part]
 
-    def reduce(self, name: str, *args: object, stay: bool = False) -> tuple[Any, ...]:
+    def reduce(self, name: str, *args: object, stay: bool = False) -> Values:
         """Return the sums (1) of the method's results over all shards.
 
         Parameters
@@ -166,7 +166,7 @@ class Threads:
     ) -> None:
         self.places, self._pieces = [Place(make, space, room, len(pieces)) for space in spaces], pieces
 
-    def ask(self, name: str, args: tuple[Any, ...], reduce: bool, numbers: range) -> list[Any]:
+    def ask(self, name: str, args: Values, reduce: bool, numbers: range) -> list[Any]:
         """Return the results of each place.
 
         Parameters
@@ -191,7 +191,7 @@ class Threads:
         with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
             return list(pool.map(lambda one: self._run(one, name, args, reduce), asked))
 
-    def launched(self, name: str, args: tuple[Any, ...], numbers: range) -> list[Node] | None:
+    def launched(self, name: str, args: Values, numbers: range) -> list[Node] | None:
         """Return nodes of sums in the first place's space, launched by this thread only, since threads that
         launch block each other at every launch. Spaces that queue launches do not block this thread.
 
