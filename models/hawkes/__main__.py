@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from rich.table import Table
 
 from portable.errors import InputError, printable
 
-from ..shared import check_outputs, command, need, replacing, write
+from ..shared import Names, check_outputs, command, need, replacing, write
 from ..shared.files import check_folder
 from . import (
     Likelihood,
@@ -62,11 +61,6 @@ _SHOWN = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command with arguments `argv`; return the exit status."""
-    return command.run("hawkes", _parser(), argv)
-
-
 def _parser():
     made, commands = command.parser("hawkes", __doc__)
     for name, (add, act) in _COMMANDS.items():
@@ -85,7 +79,7 @@ class _Job(NamedTuple):
     events: Any
     likelihood: Likelihood
     start: ParametersBase
-    fixed: tuple[str, ...]
+    fixed: Names
     earlier: Any
 
     def fit(self, **how):
@@ -497,6 +491,9 @@ _COMMANDS = {
     "simulate": (parts.add_simulate, run_simulate),
     "calibrate": (parts.add_calibrate, run_calibrate),
 }
+
+
+main = command.main_of("hawkes", _parser)
 
 
 if __name__ == "__main__":

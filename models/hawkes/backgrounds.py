@@ -29,7 +29,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Shown, check_choice, check_count
+from ..shared import ArrayLike, Floats, Frozen, SpaceLike, check_choice, check_count
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .covariates import Covariates, draw_times, LogLinear, period_of
 from .fit import Fit, fit
@@ -51,8 +51,7 @@ _STEP = 1e-3  # of differences in the logarithms of parameters
 _PERIODS, _LEAST_IN_PERIOD = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48), 15
 
 
-@dataclass(frozen=True, eq=False)
-class BackgroundFit(Shown):
+class BackgroundFit(Frozen, eq=False):
     """A background and a triggering function that were fitted alternately.
 
     Attributes
@@ -105,7 +104,7 @@ def fit_background(
     max_iter: int = 50,
     horizon_h: float | None = None,
     n_simulations: int = 199,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
     **options: Any,
 ) -> BackgroundFit:
     """Fit a background and a triggering function to events alternately.

@@ -15,15 +15,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-import portable as pk
 
 from ..shared.calibration import rank_truths, Ranks
-from ..shared import check_choice, check_count, check_seed
+from ..shared import SpaceLike, check_choice, check_count, check_seed
 from ..shared.posteriors import mixing_looked_at
 from ..shared.priors import log_normal
 from ..shared.processes import map_numbers, space_of
@@ -57,7 +56,6 @@ _SAMPLERS = {
 _SIDE_KM, _HORIZON_H, _KNOWN_IMMIGRANTS = 10.0, 1000.0, 250.0
 
 
-@dataclass(frozen=True)
 class Calibration(Ranks):
     """Ranks of true parameters among posterior draws, with the least effective sample size and number of
     events.
@@ -80,7 +78,7 @@ def calibrate(
     n_kept: int = 99,
     least_ess: int = 500,
     seed: int = 0,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
     progress: bool = False,
     jobs: int = 1,
     client: object = None,

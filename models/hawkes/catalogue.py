@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +17,7 @@ from ..shared import (
     Array,
     ArrayLike,
     Floats,
+    Frozen,
     check_choice,
     check_file,
     check_flag,
@@ -205,8 +205,7 @@ def warn_of_rows(locations, times):
 _HOUR = np.timedelta64(1, "h")
 
 
-@dataclass(frozen=True, eq=False)
-class Catalogue:
+class Catalogue(Frozen, eq=False):
     """Events in the order of time, with the columns of their table.
 
     Attributes

@@ -7,14 +7,13 @@ evaluations until a parameter leaves the range of the list.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import launch
+from ..shared import Frozen, launch
 from .cell_kernels import (
     WIDTH,
     find_cells,
@@ -129,8 +128,7 @@ class Grid:
         return self.x, self.t, self.cell, self.start, self.shape
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Frozen):
     """A range of triggering parameters between two bounds, and the exponent beyond which pairs are
     omitted."""
 

@@ -4,7 +4,6 @@ locations: rounded coordinates, or centroids."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from portable.errors import DTypeError, InputError, OrderError, ShapeError
 
 from ..shared import (
     ArrayLike,
+    Frozen,
     as_numbers,
     check_kind,
     check_number,
@@ -170,8 +170,7 @@ def check_background(background, n_events):
 _REPEATED = 0.1
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Frozen):
     """Repetition of the locations of events.
 
     Attributes

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import check_choice, check_count, check_flag
+from ..shared import Frozen, check_choice, check_count, check_flag
 from .triggering import Decay, exponentials, omori, Triggering, normal_scale
 from .kernels import LOG2_E
 from .parameters import ParametersBase
@@ -33,8 +33,7 @@ SHAPES = ("normal", "power_law")
 _NOTHING = -1100.0  # 2 to this power is 0 in float64
 
 
-@dataclass(frozen=True, eq=False)
-class _Shape:
+class _Shape(Frozen, eq=False):
     """A density in space with parameters p[at], p[at + 1], ...; kernel functions take lengths as
     reciprocals."""
 

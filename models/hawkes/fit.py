@@ -7,7 +7,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared import Array, Shown, check_choice, check_count, check_flag, check_kind, check_share
+from ..shared import Array, Frozen, Names, check_choice, check_count, check_flag, check_kind, check_share
 from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
@@ -140,8 +140,7 @@ MAX_ITER, TOL = 100, 1e-8  # of a fit: most steps, and the predicted gain of a s
 _LONGEST = 1.0  # longest step, a factor of e per parameter: the quadratic approximation is poor beyond that
 
 
-@dataclass(frozen=True)
-class Fit(Shown):
+class Fit(Frozen):
     """Maximum of the log-likelihood, or of the log-posterior.
 
     Attributes
@@ -173,12 +172,12 @@ class Fit(Shown):
 
     params: ParametersBase
     log_likelihood: float
-    free: tuple[str, ...]
+    free: Names
     standard_errors: dict[str, float]
     log_covariance: Array
     converged: bool
     n_iterations: int
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     test: TriggeringTest | None = None
     profile: tuple[Array, Array] | None = None
     model: str = ""

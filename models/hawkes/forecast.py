@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import NormalDist
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Array, Floats, Ints, Shown, check_count, check_kind, check_share
+from ..shared import Array, Floats, Frozen, Ints, check_count, check_kind, check_share
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase, check_positive
@@ -20,8 +20,7 @@ from .simulate import births_of, generations
 from .triggering import tabulate_shares
 
 
-@dataclass(frozen=True, eq=False)
-class Forecast(Shown):
+class Forecast(Frozen, eq=False):
     """Events that were simulated from the model after the record.
 
     Attributes
@@ -192,8 +191,7 @@ def _immigrants(likelihood, params, begin, end, random):
     return likelihood.centre + sums.locations[which] + shifts, times
 
 
-@dataclass(frozen=True)
-class PredictiveCheck(Shown):
+class PredictiveCheck(Frozen):
     """Statistics of the events compared with those of simulated catalogues.
 
     Attributes
@@ -272,8 +270,7 @@ def _statistics(locations, times, end, near_km, near_h):
     }
 
 
-@dataclass(frozen=True)
-class Declustered:
+class Declustered(Frozen):
     """One draw of the parents of all events.
 
     Attributes

@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, check_number, check_numbers
+from ..shared import ArrayLike, Floats, Names, check_number, check_numbers
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .triggering import bisect
@@ -112,7 +112,7 @@ def notes(
     free: Sequence[str] | None = None,
     *,
     n_simulations: int = 199,
-) -> tuple[str, ...]:
+) -> Names:
     """Return notes on the weaknesses of an estimate.
 
     Parameters

@@ -31,6 +31,7 @@ from ..shared import (
     ArrayLike,
     Floats,
     Result,
+    SpaceLike,
     check_choice,
     check_count,
     first_not_below,
@@ -137,7 +138,7 @@ def fit_histogram(
     *,
     horizon_h: float | None = None,
     n_steps: int = 50,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> HistogramFit:
     """Estimate a background rate and a histogram of the delays of offspring, without a parametric form, by
     EM.

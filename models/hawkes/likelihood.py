@@ -162,7 +162,7 @@ class Likelihood:
         marks: ArrayLike | None = None,
         reference_mark: ArrayLike | None = None,
         repeats: Literal["refuse", "accept"] = "refuse",
-        space: Spaces | None = None,
+        space: Spaces = None,
         client: object = None,
     ) -> None:
         locations, times = check_events(locations, times)

@@ -16,7 +16,6 @@ s excite later events, but have no log rate in the first sum; events at equal ti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,13 +24,13 @@ from portable.errors import InputError, ShapeError
 
 from ..shared import (
     Floats,
+    Frozen,
     Ints,
-    Shown,
     check_count,
     check_kind,
     check_number,
     check_numbers,
-    check_seed,
+    generator_of,
 )
 from .checks import check_each
 from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
@@ -41,8 +40,7 @@ from .simulate import generations, sort_events
 _MOST_EVENTS = 10**8
 
 
-@dataclass(frozen=True, eq=False)
-class Mutual(Shown):
+class Mutual(Frozen, eq=False):
     """Parameters of mutually exciting types.
 
     Parameters
@@ -150,7 +148,7 @@ def simulate_mutual(
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
     horizon = check_positive(horizon_h, "horizon_h")
     none = np.zeros((len(params.rates), len(params.mu)))
-    return draw_after(params, none, covariates, 0.0, horizon, np.random.default_rng(check_seed(seed)))
+    return draw_after(params, none, covariates, 0.0, horizon, generator_of(seed))
 
 
 def draw_after(params, past, covariates, begin, hours, random):

@@ -3,14 +3,13 @@ residuals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Shown, check_choice, check_count, check_kind, need
+from ..shared import ArrayLike, Floats, Frozen, Names, check_choice, check_count, check_kind, need
 from .checks import check_each
 from .covariates import growth_of
 from .fit import covariance_of, standard_score
@@ -42,8 +41,7 @@ class _Spread(NamedTuple):
             return np.where(h > 0.0, (g + np.sqrt(g * g + h * z * z)) / h, np.inf).max(axis=0)
 
 
-@dataclass(frozen=True, eq=False)
-class MutualFit(Shown):
+class MutualFit(Frozen, eq=False):
     """Maximum likelihood estimates of mutually exciting types.
 
     Attributes
@@ -63,7 +61,7 @@ class MutualFit(Shown):
     n_free: int
     names: tuple[Any, ...]
     converged: bool
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     _spread: _Spread | None = None
 
     @property
@@ -347,8 +345,7 @@ def _slopes_in_units(problem, z):
     return np.reshape(rows, (-1, len(z)))
 
 
-@dataclass(frozen=True, eq=False)
-class MutualResiduals(Shown):
+class MutualResiduals(Frozen, eq=False):
     """Events of each type on the transformed time scale of the model.
 
     Attributes

@@ -14,13 +14,14 @@ from portable.errors import InputError, ShapeError
 from ..shared import (
     ArrayLike,
     Floats,
+    SpaceLike,
     check_count,
     check_finite,
     check_flag,
     check_kind,
     check_number,
     check_numbers,
-    check_seed,
+    generator_of,
     launch,
 )
 from . import mutual_kernels as kernels
@@ -149,7 +150,7 @@ class MutualLikelihood:
         start_h: float | None = None,
         horizon_h: float | None = None,
         covariates: Covariates = CONSTANT,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> None:
         times = check_times(times, "types")
         types, self.names = check_types(types, n_events := len(times), n_types)
@@ -387,7 +388,7 @@ class MutualLikelihood:
         hours, end = check_number(hours, "hours", above=0.0), self.horizon_h
         fades = np.exp(-params.rates[:, None] * (self.window[1] - self.times))
         past = np.array([np.bincount(self.types, row, self.n_types) for row in fades])
-        random = np.random.default_rng(check_seed(seed))
+        random = generator_of(seed)
         after = params, past, self.covariates, end, hours, random
         made = [draw_after(*after) for _ in range(check_count(n_draws, "n_draws"))]
         counts = np.array([len(one.times) for one in made])

@@ -13,7 +13,7 @@ import numpy as np
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import Function
-from ..shared import check_number, check_numbers
+from ..shared import Names, check_number, check_numbers
 from .triggering import EXPONENTIAL, Triggering
 
 _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
@@ -65,7 +65,7 @@ class ParametersBase:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
+    def names(cls) -> Names:
         """Return the names of all parameters, in order.
 
         Returns

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 
-from ..shared import posteriors
+from ..shared import Names, posteriors
 from .compose import compose
 from .parameters import Parameters, ParametersBase
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior(posteriors.Posterior):
+class Posterior(posteriors.Posterior, eq=False, kw_only=True):
     """Draws of the free parameters, in the parameters' units.
 
     Attributes
@@ -39,7 +38,7 @@ class Posterior(posteriors.Posterior):
         return type(self.start)
 
     @property
-    def free(self) -> tuple[str, ...]:
+    def free(self) -> Names:
         """The names of the sampled parameters.
 
         Returns

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Floats, Shown, check_count, check_numbers, check_seed, launch, need
+from ..shared import Array, ArrayLike, Floats, Frozen, check_count, check_numbers, generator_of, launch, need
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -128,8 +127,7 @@ _FAR_SDS = 8.5  # 1 - Phi(8.5) is below the rounding unit of float64
 _SPENT = 40.0  # so is exp(-40)
 
 
-@dataclass(frozen=True)
-class Residuals(Shown):
+class Residuals(Frozen):
     """Events on the transformed time scale of the model.
 
     Attributes
@@ -228,8 +226,7 @@ def compensators(likelihood, params):
     return found + params.mu0 * given.mass_until if given else found
 
 
-@dataclass(frozen=True)
-class ThinnedResiduals(Shown):
+class ThinnedResiduals(Frozen):
     """Places and times that are uniform over region and time if the model is correct.
 
     Attributes
@@ -294,7 +291,7 @@ def thinned_residuals(
     Environmetrics 23 (2012).
     """
     check_likelihood(likelihood)
-    random = np.random.default_rng(check_seed(seed))
+    random = generator_of(seed)
     n_cells, n_draws = check_count(n_cells, "n_cells", 2), check_count(n_simulations, "n_simulations")
     region = region_of(box_km, polygon, likelihood.sums.locations + likelihood.centre)
     places, *rest = _thinned(likelihood, params, region, random)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Shown, check_count, check_kind, check_number, check_numbers, need
+from ..shared import Array, ArrayLike, Frozen, check_count, check_kind, check_number, check_numbers, need
 from .checks import check_each
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
@@ -21,8 +21,7 @@ from .posterior import Posterior
 from .residuals import compensators
 
 
-@dataclass(frozen=True)
-class ForecastScore(Shown):
+class ForecastScore(Frozen):
     """Quantiles of the observed events among the simulations of a forecast: values near 0 or 1 contradict
     the forecast.
 
@@ -127,8 +126,7 @@ def _marks(drawn, own, width):
     return float((np.array(far[:-1]) >= far[-1]).mean())
 
 
-@dataclass(frozen=True)
-class InformationGain(Shown):
+class InformationGain(Frozen):
     """Information gain of one model over another per event, in nats.
 
     Attributes
@@ -178,8 +176,7 @@ def information_gain(ours: ArrayLike, theirs: ArrayLike, *, level: float = 0.95)
     return InformationGain(*map(float, (gain, gain - width, gain + width)), p_value)
 
 
-@dataclass(frozen=True)
-class Magnitudes(Shown):
+class Magnitudes(Frozen):
     """Completeness and Gutenberg-Richter b-value of magnitudes.
 
     Attributes
@@ -256,8 +253,7 @@ def _b_of(some, least, width):
     return b, math.log(10.0) * b * b * math.sqrt(float(some.var()) / (n - 1))
 
 
-@dataclass(frozen=True)
-class Evidence(Shown):
+class Evidence(Frozen):
     """Expected log predictive density; larger is better, and differences should be compared with their
     standard errors.
 
@@ -280,10 +276,10 @@ class Evidence(Shown):
     loo_se: float
     p_loo: float
     worst_k: float
-    pointwise: np.ndarray = field(repr=False)
+    pointwise: Array = field(repr=False)
 
 
-def pointwise(likelihood: Likelihood, params: ParametersBase) -> np.ndarray:
+def pointwise(likelihood: Likelihood, params: ParametersBase) -> Array:
     """Return the log-likelihood of each event: the log density of its time and place given the earlier
     events.
 

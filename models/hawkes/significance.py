@@ -18,13 +18,12 @@ p-value is its rank among the permutations.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 import portable as pk
 
-from ..shared import ArrayLike, Floats, Shown, check_count, check_seed, launch
+from ..shared import ArrayLike, Floats, Frozen, SpaceLike, check_count, check_seed, launch
 from .checks import check_events
 from .kernels import LOG2_E, squared_distance
 
@@ -41,8 +40,7 @@ _HALVINGS, _LEAST_SHARE = 16, 1e-5  # bisections of the search for s, and its lo
 _MOST_BYTES = 1 << 28  # most memory for q at once
 
 
-@dataclass(frozen=True)
-class TriggeringTest(Shown):
+class TriggeringTest(Frozen):
     """The result of a test of no triggering.
 
     Attributes
@@ -187,7 +185,7 @@ def triggering_test(
     *,
     n_simulations: int = 199,
     seed: int = 0,
-    space: pk.SpaceLike | None = None,
+    space: SpaceLike = None,
 ) -> TriggeringTest:
     """Test the hypothesis that events do not trigger events, for any background that is a density of
     places times a rate in time.

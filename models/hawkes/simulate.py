@@ -10,7 +10,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, check_seed
+from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, generator_of
 from .checks import check_params
 from .parameters import ParametersBase, check_positive
 from .regions import check_box
@@ -122,7 +122,7 @@ def simulate(
     low, high = check_box(box_km)
     if n_immigrants > max_events:
         raise InputError(f"n_immigrants is {n_immigrants}, above max_events = {max_events}")
-    random = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(check_seed(seed))
+    random = seed if isinstance(seed, np.random.Generator) else generator_of(seed)
     trigger = params.triggering
     if trigger.n_dims not in (None, len(low)):
         raise InputError(f"params are for {trigger.n_dims} dimensions, box_km has {len(low)}")

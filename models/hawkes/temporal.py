@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Shown, check_choice, check_count, launch
+from ..shared import ArrayLike, Floats, Frozen, Names, SpaceLike, check_choice, check_count, launch
 from .checks import check_enough, check_horizon, check_times
 from .fit import (
     MAX_ITER,
@@ -45,8 +44,7 @@ _NAMES = "mu", "theta", "omega"
 _TESTED = 20_000  # the test uses at most this number of events, the first ones
 
 
-@dataclass(frozen=True)
-class TemporalFit(Shown):
+class TemporalFit(Frozen):
     """Maximum likelihood estimates for events in time only.
 
     Attributes
@@ -76,7 +74,7 @@ class TemporalFit(Shown):
     log_likelihood: float
     standard_errors: dict[str, float]
     converged: bool
-    notes: tuple[str, ...] = ()
+    notes: Names = ()
     p_value: float | None = None
     profile: tuple[Floats, Floats] | None = None
 
@@ -219,7 +217,7 @@ class TemporalLikelihood:
         times: ArrayLike,
         *,
         horizon_h: float | None = None,
-        space: pk.SpaceLike | None = None,
+        space: SpaceLike = None,
     ) -> None:
         times = check_times(times)
         self.origin_h, self.n_events = float(times[0]), len(times)

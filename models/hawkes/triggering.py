@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.annotations import Function
-from ..shared import check_count, check_number
+from ..shared import Frozen, Names, check_count, check_number
 from .kernels import LOG2_E
 
 
@@ -73,8 +73,7 @@ def for_kernels(p, units):
     return tuple(1.0 / v if is_reciprocal(unit) else v for v, unit in zip(p, units))
 
 
-@dataclass(frozen=True, eq=False)
-class Triggering:
+class Triggering(Frozen, eq=False):
     """A density g of delays dt > 0 and squared distances r2 from an event with a mark, with positive
     parameters p.
 
@@ -122,8 +121,8 @@ class Triggering:
         Lower bounds of parameters other than 0, by name.
     """
 
-    names: tuple[str, ...]
-    units: tuple[str, ...]
+    names: Names
+    units: Names
     value: Function
     moments: Function
     slopes: Function
@@ -254,8 +253,7 @@ EXPONENTIAL = Triggering(
 _SERIES = 0.02  # below, the closed form suffers cancellation; the series is accurate to 1e-9
 
 
-@dataclass(frozen=True, eq=False)
-class Decay:
+class Decay(Frozen, eq=False):
     """A density of delays. Functions that are not given are derived: derivatives by `pk.derivative`, reach
     and draws numerically.
 
@@ -292,12 +290,12 @@ class Decay:
         Lower bounds of parameters other than 0 that the density requires, by name.
     """
 
-    names: tuple[str, ...]
-    units: tuple[str, ...]
+    names: Names
+    units: Names
     exponent: Function
     scale: Function
     share: Function
-    falls: tuple[str, ...] = ()
+    falls: Names = ()
     slopes: Function | None = None
     scale_slopes: Function | None = None
     share_slopes: Function | None = None

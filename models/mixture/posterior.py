@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from .checks import check_points
 _NAMES = "weights", "means", "covariances", "alpha"
 
 
-@dataclass(frozen=True)
 class Posterior(posteriors.Drawn):
     """Draws from the posterior, with components matched: component j is the same one in all draws.
 

@@ -24,7 +24,6 @@ import functools
 import math
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -136,7 +135,6 @@ POPULATIONS = {"n_chains": 7, "n_draws": 200, "length": 10}
 _NODES = 40  # quadrature nodes for each parameter
 
 
-@dataclass(frozen=True)
 class Calibration(Ranks):
     """Ranks of true parameters among posterior draws, and the length of chains or the accuracy of evidences.
 

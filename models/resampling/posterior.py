@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,7 @@ from ..shared import Array, Names, posteriors
 _EVIDENCE = "log_evidence", "log_evidence_error"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior(posteriors.Posterior):
+class Posterior(posteriors.Posterior, eq=False, kw_only=True):
     """Draws of the free parameters of a state-space model.
 
     For PMMH `log_likelihood` is the estimate at each draw, for particle Gibbs the joint log-density of path

@@ -12,7 +12,6 @@ calibration. arXiv:1804.06788 (2018).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,12 @@ import numpy as np
 from .checks import check_count
 from .extras import need
 from .processes import map_numbers
-from .notebook_html import Shown
+from .notebook_html import Frozen
 
 BOXES = 20  # largest number of bins in the histogram of ranks
 
 
-@dataclass(frozen=True)
-class Ranks(Shown):
+class Ranks(Frozen):
     """Ranks of true parameters among posterior draws.
 
     Attributes

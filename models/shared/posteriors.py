@@ -7,7 +7,7 @@ import contextlib
 import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, ClassVar, Self
@@ -20,7 +20,7 @@ from . import user_warnings
 from .annotations import Array, Names, PathLike
 from .extras import need
 from .files import replacing
-from .notebook_html import Shown
+from .notebook_html import Frozen
 
 
 MOST_R_HAT, LEAST_ESS_A_CHAIN = 1.01, 100  # Vehtari et al. (2021)
@@ -159,7 +159,7 @@ def summary(draws: Array) -> dict[str, float]:
     return {key: float(value) for key, value in found.items()}
 
 
-class Drawn(Shown):
+class Drawn(Frozen):
     """Base of draws that are saved in NetCDF files by ArviZ.
 
     A class has a name, `family`, and `to_arviz`; `_of` makes its objects from the content of a file.
@@ -208,8 +208,7 @@ class Drawn(Shown):
             return cls._of(*found)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Posterior(Drawn):
+class Posterior(Drawn, eq=False, kw_only=True):
     """Draws of parameters by chains, with conversion to NetCDF, ArviZ and pandas; base of the families'
     classes.
 
