@@ -35,7 +35,7 @@ def run_planned(
     form: Hashable,
     arrays: Sequence[np.ndarray],
     compute: Callable[..., Any],
-    space: pk.SpaceLike | None = None,
+    space: pk.SpaceLike = None,
 ) -> Any:
     """Run `compute` on copies of some arrays in a space; a later call of the same form, with
     arrays of the same shapes, copies its arrays to the same views and launches the same kernels again.

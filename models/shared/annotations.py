@@ -26,8 +26,8 @@ Whole: TypeAlias = Union[int, "np.integer[Any]"]
 Real: TypeAlias = Union[float, "np.floating[Any]", "np.integer[Any]"]
 Label: TypeAlias = Union[str, Whole]  # the name or the number of a column
 PathLike: TypeAlias = Union[str, "os.PathLike[str]"]
-SpaceLike: TypeAlias = Union[pk.SpaceLike, None]  # by default the default space
-Spaces: TypeAlias = Union[SpaceLike, Sequence[pk.SpaceLike]]  # several are used in parallel
+SpaceLike: TypeAlias = pk.SpaceLike
+Spaces: TypeAlias = Union[pk.SpaceLike, Sequence[pk.SpaceLike]]  # several are used in parallel
 # a distributed.Client, or "local"; dask is imported only if one is given
 ClientLike: TypeAlias = Any
 TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table of pandas or xarray

@@ -16,7 +16,7 @@ _LARGE = 4 << 20  # smallest copy in bytes for which a thread is started
 _KEPT = 128 << 10  # smallest array in bytes whose memory is reused
 
 
-def reached(array: Array | pk.View, space: pk.SpaceLike | None = None) -> pk.View:
+def reached(array: Array | pk.View, space: pk.SpaceLike = None) -> pk.View:
     """Return an array as a view that a space can access (the default space if None).
 
     Parameters
@@ -124,7 +124,7 @@ class Together:
         Views of the same names and shapes, row-major; those of one dtype are contiguous in one allocation.
     """
 
-    def __init__(self, arrays: dict[str, Array], space: pk.SpaceLike | None = None) -> None:
+    def __init__(self, arrays: dict[str, Array], space: pk.SpaceLike = None) -> None:
         self.views, self._places, self._wholes = {}, {}, {}
         for dtype in {array.dtype for array in arrays.values()}:
             own, end = {name: array for name, array in arrays.items() if array.dtype == dtype}, 0

@@ -66,7 +66,7 @@ class Place:
     """
 
     def __init__(
-        self, make: Callable[..., Any], space: pk.SpaceLike | None, room: float | None, n_shards: int
+        self, make: Callable[..., Any], space: pk.SpaceLike, room: float | None, n_shards: int
     ) -> None:
         self._make, self.space, self.keeps_all, self._n = make, space, room is None, n_shards
         self._method, self.lock = None, threading.Lock()

@@ -251,7 +251,7 @@ class Threads:
         return place.run(numbers, self._shards_of(numbers), name, args, reduce)
 
 
-def _in_space(value: object, space: pk.SpaceLike | None) -> object:
+def _in_space(value: object, space: pk.SpaceLike) -> object:
     """Return a sum in the memory of another space, copied to `space`."""
     if not isinstance(value, Held):
         return value
