@@ -85,7 +85,7 @@ class BackgroundFit(Frozen, eq=False):
     n_iterations: int
     converged: bool
     outside: float
-    coefficients: Floats | None = None
+    coefficients: Floats | Any = None
 
 
 def fit_background(
