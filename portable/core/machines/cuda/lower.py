@@ -39,6 +39,7 @@ REDUCE_THREADS = 256
 _COPIES = 6, 4
 _TOGETHER = 8  # teams of a warp in a block: a multiprocessor holds 64 warps, but 32 blocks
 _SHORT = 200  # largest number of instructions of a kernel that a thread runs at several indices
+_STRAIGHT = 300  # lines of LLVM's text of a short kernel
 _VOID = ir.VoidType()
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -101,8 +102,13 @@ def _emit(code):
 
 def _as_kernel(entry, text):
     """Return the block as a parameter by value, and the launch bound, which this IR builder has no words
-    for."""
+    for. A thread of short text without loops waits for a few loads at a time, and others hide that: four
+    blocks have 64 registers a thread.
+    """
     bound, teams = f'"nvvm.maxntid"="{entry.machine.threads}"', entry.kernel.teams
+    alone = entry.width == 1 and not (entry.machine.target.crowded or entry.reducers)
+    if alone and text.count("\n") < _STRAIGHT and not re.search(r"\n(head|packs)", text):
+        teams = 4
     bound += f' "nvvm.minctasm"="{teams}"' if teams > 1 else ""
     n_words = entry.fault_word() + (entry.sites is not None)
     return re.sub(
