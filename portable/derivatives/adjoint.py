@@ -179,13 +179,8 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     _refuse_overlaps(kernel, arrays, args, into, of)
     launch = _Launch(policy, space, kernel, args, n, of, keys, seeded)
     launch.all(sums, places, order)
-    return {p: _as_given(p, given, v, into) for p, v in sums.items()}, launch.numbers(numbers)
-
-
-def _as_given(path, given, view, into):
-    if path in into:
-        return into[path]
-    return view.to_numpy() if isinstance(given[path], np.ndarray) else view
+    found = {p: v.to_numpy() if isinstance(given[p], np.ndarray) else v for p, v in sums.items()}
+    return found | dict(into), launch.numbers(numbers)
 
 
 def _plan(kernel, n, specs, wanted):
@@ -246,9 +241,9 @@ def _sum(path, array, of, into, arrays, space):
     """Return the array to which adjoints are added; elements that the kernel does not write keep their given
     adjoints.
     """
-    if path in into and (path in of or (path, True) in arrays):
-        raise InputError(f"wrt: '{path}' is written by the kernel; name it without an array of adjoints")
     if path in into:
+        if path in of or (path, True) in arrays:
+            raise InputError(f"wrt: '{path}' is written by the kernel; name it without an array of adjoints")
         return asview(_like(path, array, into[path]))
     made = zeros(tuple(array.shape), str(array.dtype), space=space)
     if path in of:

@@ -192,12 +192,9 @@ class Target:
                 return
         reverse.need(*indices)
         reverse.effects += 1
-        self.add_to(reverse, self.sums[root], indices, adjoint, root)
-
-    def add_to(self, reverse, view, indices, adjoint, root):
-        build = reverse.build
-        build.writes()
+        build, view = reverse.build, self.sums[root]
         if self.atomic:
+            build.writes()
             build.operation("atomic", *indices, adjoint, attr=("add", False), view=view, dtype=view.dtype)
             return
         if self.slot is not None:
@@ -205,9 +202,7 @@ class Target:
             for i, n in zip(indices, self.extents[root]):
                 flat = build.binary("+", build.binary("*", flat, n), i)
             indices = [build.binary("//", self.slot, LANES), flat, build.binary("%", self.slot, LANES)]
-        build.operation(
-            "store", *indices, build.binary("+", reverse.loaded(view, *indices), adjoint), view=view
-        )
+        self.overwrite(build, build.binary("+", reverse.loaded(view, *indices), adjoint), view, indices)
 
     def check(self):
         """Refuse arrays with elements that one index writes and another reads or writes."""
