@@ -149,7 +149,7 @@ class Run(Numbers):
             "uninitialised read",
             SITES[site],
             lambda: (
-                f"{self.name_of(self.member.lane)} reads {_element(view.name, index)}, "
+                f"{self.name_of(self.member.lane)} reads {view.name}[{', '.join(map(str, index or ()))}], "
                 "which it has not written: a private array's content starts undefined"
             ),
             view.name,
@@ -268,10 +268,6 @@ def _indices(bounds, limit):
 
 
 _TRIED = 40  # contributions
-
-
-def _element(label, index):
-    return f"{label}[{', '.join(map(str, index or ()))}]"
 
 
 def run(compiled, policy, args, scan=None, outs=()):

@@ -196,11 +196,10 @@ def _called(here, function, *args):
     """Call a function of recording.py; places are given by their addresses."""
     b = here.b
     known = b.module.globals.get(function.name)
-    b.call(known or _keep_function(define(b.module, function.fn)), [_address(b, x) for x in args])
-
-
-def _address(b, x):
-    return b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x
+    b.call(
+        known or _keep_function(define(b.module, function.fn)),
+        [b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x for x in args],
+    )
 
 
 def _lanes(here, how, pointer, size):

@@ -106,7 +106,8 @@ def counted(space, kernel, policy, policy_kind, specs, reducers, words, build):
     compiled = launches.Compiled.__new__(launches.Compiled).fill(entry, function, ctypes.addressof(totals))
     if not launches.copies_fit(compiled, words, space.n_threads):
         return counted(space, kernel, policy, policy_kind, without_scatter(specs), reducers, words, build)
-    _launch(space, compiled, policy, policy_kind, reducers, words)
+    pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
+    launches.run(pattern, space, compiled, policy, words, ())
     found = counts.counted(list(totals)[len(first) : len(first) + n])
     return marks.count_traffic(found) if marks else found
 
@@ -125,11 +126,6 @@ def _compiled(kernel, policy_kind, specs, reducers, build):
             counts, code = entry.watch, engine.load(entry.text, kernel.name, level=0)
         kernel.compiled[key] = entry, counts, code
     return kernel.compiled[key]
-
-
-def _launch(space, compiled, policy, policy_kind, reducers, words):
-    pattern = "scan" if policy_kind.startswith("scan") else "reduce" if reducers else "for"
-    launches.run(pattern, space, compiled, policy, words, ())
 
 
 def listing(space, kernel, policy, *launch):

@@ -26,14 +26,10 @@ class Marks:
         self.regions = _regions(_views(entry, views, words))
         self.trace = Trace(sum(-(-r.end // LINE) - r.begin // LINE for r in self.regions), n_workers)
         self.addresses = [self.trace.samples.ctypes.data] + [
-            address
-            for place in sorted(p for r in self.regions for p in r.places)
-            for address in self._marks_of(place)
+            marks.ctypes.data - 8 * region.first
+            for _, region in sorted((place, r) for r in self.regions for place in r.places)
+            for marks in region.marks
         ]
-
-    def _marks_of(self, place):
-        region = next(r for r in self.regions if place in r.places)
-        return [marks.ctypes.data - 8 * region.first for marks in region.marks]
 
     def count_traffic(self, counted):
         """Return the counts, with {("", "touched NAMES", "load" or "store"): elements, ("", "lines NAMES",
