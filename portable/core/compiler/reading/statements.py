@@ -211,7 +211,7 @@ def items_of(build, node):
     if isinstance(value, (View, Array)) and value.shape:
         return *build.operands(value.shape[0]), lambda k: item_of(build, value, k), False
     if plain_tuple(value):
-        return tuple_items(build, value, node)
+        return build.const(len(value)), lambda k: item_at(build, value, k, node), True
     build.refuse(
         node,
         "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view"
@@ -248,12 +248,6 @@ def range_items(build, node):
     ends = (stop, start) if step > 0 else (start, stop)
     n = build.parts_of(build.binary("-", *ends), abs(step))
     return build.extreme(">", n, 0), lambda k: build.binary("+", start, build.binary("*", k, step)), False
-
-
-def tuple_items(build, values, node):
-    """Return the items of a tuple, in the form of `items_of`; only constants may index it, since items may
-    differ in type."""
-    return build.const(len(values)), lambda k: item_at(build, values, k, node), True
 
 
 def no_else(build, s):

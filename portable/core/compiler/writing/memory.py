@@ -27,12 +27,6 @@ def memory_type(dtype):
     return {"bool": I8, "float16": I16, "bfloat16": I16}.get(dtype) or SCALAR[dtype]
 
 
-def _one_of_two(view, index):
-    """Return True if the last index of a view is a constant in a dimension of extent two, such as the part of
-    a complex number."""
-    return isinstance(view.shape[-1], int) and view.shape[-1] == 2 and index.const is not None
-
-
 class Memory:
     """Emitter of memory accesses and their addresses, at the builder of `ops`. Methods take their place,
     `here`."""
@@ -97,7 +91,8 @@ class Memory:
             return "uniform", pointer
         if offsets is None and lane_bytes == size:
             return "contiguous", pointer
-        if pairs and offsets is None and lane_bytes == 2 * size and _one_of_two(view, indices[-1]):
+        pairs = pairs and offsets is None and lane_bytes == 2 * size  # perhaps parts of complex numbers
+        if pairs and view.shape[-1] == 2 and indices[-1].const is not None:
             return "pairs", pointer
         return self._each_lanes(here, pointer, lane_bytes, offsets)
 
