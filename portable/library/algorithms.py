@@ -660,7 +660,7 @@ def _index_type(n):
 
 
 def _word_type(n):
-    return "int32" if n < 2 ** (31 - _WORD_BITS) else "int64"
+    return _index_type(n << _WORD_BITS)
 
 
 def _widened(x, space):

@@ -222,15 +222,11 @@ def looks_of(space):
     """
     looks = vars(_kept).pop(space.memory, None)
     if looks is None:
-        looks = _new_looks(space)
+        view, elements = read_by_host(space, LOOKS, "uint8")
+        # where kernels and the host share no memory, the host's copy stays unset
+        looks = view, memoryview(bytearray(LOOKS) if elements is None else elements)
     looks[1][:] = bytes(LOOKS)  # UNSEEN
     return looks
-
-
-def _new_looks(space):
-    """Return the same; without memory shared by kernels and the host, the host's copy stays unset."""
-    view, elements = read_by_host(space, LOOKS, "uint8")
-    return view, memoryview(bytearray(LOOKS) if elements is None else elements)
 
 
 def read_by_host(space, extent, dtype):
