@@ -171,8 +171,7 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     if kind == "team":
         raise InputError(f"policy: expected a range or a box for adjoints, got {policy!r}")
     n = n_indices(kind)
-    for path, value in given.items():
-        _check_array(kernel, path, value)
+    _check_arrays(kernel, given)
     keys, places, arrays = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
     sums = {path: _sum(path, given[path], of, into, arrays, space) for path in wrt}
@@ -219,13 +218,14 @@ def refuse_changes(policy, kernel, args, reducer):
         raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
 
 
-def _check_array(kernel, path, value):
-    if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
-        raise DTypeError(f"'{path}' of kernel '{kernel.name}': expected an array, got {value!r:.60}")
-    if str(value.dtype) not in ("float32", "float64"):
-        raise DTypeError(
-            f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; expected float32 or float64"
-        )
+def _check_arrays(kernel, given):
+    for path, value in given.items():
+        if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
+            raise DTypeError(f"'{path}' of kernel '{kernel.name}': expected an array, got {value!r:.60}")
+        if str(value.dtype) not in ("float32", "float64"):
+            raise DTypeError(
+                f"'{path}' of kernel '{kernel.name}' is of {value.dtype}; expected float32 or float64"
+            )
 
 
 def _like(path, array, adjoints):

@@ -48,6 +48,12 @@ def row_of(offsets, i):
     return low
 
 
+@function
+def ends_of(r, offsets):
+    """Return begin and end of a row."""
+    return int64(offsets[r]), int64(offsets[r + 1])
+
+
 # ---- validation of offsets, and the rows of tiles
 @kernel
 def row_length(r, offsets):
@@ -60,7 +66,7 @@ def _looked_at(r, offsets):
     """Return (the row's length, the beginning of the first row, the end of the last one, the row's length),
     with 0 for other rows' ends.
     """
-    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    begin, end = ends_of(r, offsets)
     return end - begin, begin if r == 0 else 0, end if r + 2 == offsets.shape[0] else 0, end - begin
 
 
@@ -83,7 +89,7 @@ def find_row(t, tile, offsets, rows):
 def row_length_and_tiles(r, tile, offsets, rows):
     """Return a row's length and the row that `find_row` finds: for machines where a search, one load after
     the other, takes longer than passing through the rows."""
-    begin, end, n_tiles = int64(offsets[r]), int64(offsets[r + 1]), rows.shape[0] - 1
+    (begin, end), n_tiles = ends_of(r, offsets), rows.shape[0] - 1
     behind, last = (begin + r - 1) // tile, (end + r) // tile  # the tiles before its first place, at its last
     if behind < last:
         for t in range(max(behind, -1) + 1, min(last, n_tiles - 1) + 1):
@@ -96,7 +102,7 @@ def row_length_and_tiles(r, tile, offsets, rows):
 @kernel
 def row_length_and_begin(r, offsets, begins):
     """Return a row's length, after its offsets were checked, and mark its first value in `begins`."""
-    begin, end = int64(offsets[r]), int64(offsets[r + 1])
+    begin, end = ends_of(r, offsets)
     if 0 <= begin and begin < min(end, begins.shape[0]):
         begins[begin] = True
     return _looked_at(r, offsets)
@@ -116,7 +122,7 @@ def _check_rows(team, most, n_values, offsets, looks):
     share = (n_rows + looks.shape[0] - 1) // looks.shape[0]
     low = team.league_rank * share
     for r in team.thread_range(low, min(low + share, n_rows)):
-        begin, end = int64(offsets[r]), int64(offsets[r + 1])
+        begin, end = ends_of(r, offsets)
         wrong = end < begin or (r == 0 and begin != 0) or (r == n_rows - 1 and end != n_values)
         worst = max(worst, WRONG if wrong else LONG if end - begin > most else SHORT)
     worst = team.reduce(worst, Max)

@@ -30,6 +30,7 @@ from .rows import (
     MOST,
     UNSEEN,
     WRONG,
+    ends_of,
     find_row,
     looks_of,
     read_by_host,
@@ -299,7 +300,7 @@ def _bounds(tile, number, n_values, n_rows, rows):
 def _ends(r, offsets):
     """Return begin and end of a row; for rows past the end, those of the last."""
     there = max(min(r, offsets.shape[0] - 2), 0)
-    return int64(offsets[there]), int64(offsets[there + 1])
+    return ends_of(there, offsets)
 
 
 @function
