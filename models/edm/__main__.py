@@ -6,8 +6,6 @@ rows that crossmap has finished are stored if --out or --checkpoint is given, an
 from there.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import sys

@@ -1,7 +1,5 @@
 """Checks of arguments. All of them run before anything is computed or copied to a device."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np

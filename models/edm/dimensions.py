@@ -1,7 +1,5 @@
 """Embedding dimensions of a cross map: the best for forecasts of each library or target, or given numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal, TypeAlias, get_args
 

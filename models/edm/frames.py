@@ -1,7 +1,5 @@
 """Tables with named columns and dates as input and output; pandas and xarray are optional."""
 
-from __future__ import annotations
-
 import numbers
 import warnings
 from typing import Any

@@ -1,8 +1,5 @@
 """Libraries of a cross map: single series, or groups of several columns."""
 
-from __future__ import annotations
-
-
 import numpy as np
 
 from portable.errors import DTypeError, InputError, ShapeError

@@ -1,7 +1,5 @@
 """Views and launches that are reused by the next call of the same form."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence

@@ -1,7 +1,5 @@
 """Series of coupled systems, for figures and comparisons."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

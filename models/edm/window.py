@@ -1,7 +1,5 @@
 """Arguments that define the candidates and the points of a search, checked in one place."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from ..shared import check_count

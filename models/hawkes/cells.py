@@ -5,9 +5,6 @@ minutes, only 0.3 million are also close enough in space to contribute. A list o
 evaluations until a parameter leaves the range of the list.
 """
 
-from __future__ import annotations
-
-
 import numpy as np
 
 import portable as pk

@@ -1,7 +1,5 @@
 """Several chains of Algorithm 1 on one space: their memory, and the launches that advance them."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

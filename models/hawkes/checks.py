@@ -1,8 +1,6 @@
 """Checks of arguments, which run before anything is computed or copied to a device; and repeated
 locations: rounded coordinates, or centroids."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

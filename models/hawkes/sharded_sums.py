@@ -6,8 +6,6 @@ its shards by windows in time, infinite ones for all pairs: an event's sums are 
 events of its shard. The results are the contributions to the log-likelihood, a few numbers per shard.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ which parameters. The random numbers of a chain depend on its number only, and i
 list. Draws therefore have the same bits for any number of workers and spaces.
 """
 
-from __future__ import annotations
-
 import functools
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ data. To choose c and k beforehand, each rate is assumed to be at least B, which
 part of (1).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ Restricted to diagonal matrices, the inverse Wishart density is that of independ
 restricted to multiples of the unit matrix, that of a single one. A tied covariance has the prior only once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import covariance

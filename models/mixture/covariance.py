@@ -5,8 +5,6 @@ variances. A factor is P with Sigma^-1 = P P': upper triangular, or the reciproc
 same shapes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from portable.errors import InputError

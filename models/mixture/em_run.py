@@ -1,7 +1,5 @@
 """Run EM from a start for a number of iterations or to a tolerance."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .em_store import NOTHING

@@ -1,8 +1,6 @@
 """Keep the results of EM in a store, so that an interrupted fit, a longer one or one with more starts
 continues from them."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Sample from the posterior of `portable.models.mixture` by blocked Gibbs sampling, and match the numbers of
 components between draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

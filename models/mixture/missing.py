@@ -6,8 +6,6 @@ expected sums (3) of complete points follow from those of the observed coordinat
 section 11.2; Ghahramani and Jordan 1994 for mixtures).
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Online EM: steps with a part of the points each."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from . import covariance

@@ -1,7 +1,5 @@
 """Copy the points of a call to memory that a space reaches, and results of points to the caller's array."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import portable as pk

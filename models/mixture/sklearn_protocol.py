@@ -1,7 +1,5 @@
 """Implement scikit-learn's protocol of an estimator, without importing it: it need not be installed."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from typing import Any, Self

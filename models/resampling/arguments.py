@@ -1,7 +1,5 @@
 """Check the arguments of a filter: observations, parameters, inputs, and functions of one particle."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeAlias, Union
 

@@ -6,8 +6,6 @@ long for one team (`ParticleFilter.takes_rows`) index their draws within a launc
 not divided.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 from typing import Any, NamedTuple

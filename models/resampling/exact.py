@@ -3,8 +3,6 @@
 Notation as in `portable.models.resampling.ready`; NaN observations are missing.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

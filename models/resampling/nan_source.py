@@ -1,8 +1,6 @@
 """Find the model's function that gave the first NaN of a filter, by running the filter again, step by
 step."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 import numpy as np

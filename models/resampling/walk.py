@@ -1,7 +1,5 @@
 """Random walks of many chains at once, whose proposals adapt to all chains during warm-up."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Recognise files of each family by the names in them, for a warning where another family reads them."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """Optional packages, imported when a function requires them."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 from typing import Any

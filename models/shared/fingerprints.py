@@ -8,8 +8,6 @@ and portable are identified by name, those of installed packages by name and ver
 by name, but their functions by code, since these are models.
 """
 
-from __future__ import annotations
-
 import copyreg
 import dis
 import functools

@@ -1,7 +1,5 @@
 """HTML representation of results for notebooks: a table of their fields."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 from typing import dataclass_transform

@@ -1,7 +1,5 @@
 """Independent jobs, such as simulated data sets, in parallel processes."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import functools
 import multiprocessing

@@ -1,7 +1,5 @@
 """Progress bar of long calls."""
 
-from __future__ import annotations
-
 import rich.progress
 from rich.console import Console
 

@@ -1,7 +1,5 @@
 """`python -m portable.models.tmap {fit,simulate,describe} FILE`."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import sys

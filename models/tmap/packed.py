@@ -1,7 +1,5 @@
 """Layout of runs in packs, in the memory of a space."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import NamedTuple

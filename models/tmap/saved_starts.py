@@ -1,7 +1,5 @@
 """Storage of the state of a fit's starts."""
 
-from __future__ import annotations
-
 import portable as pk
 
 from ..shared.fingerprints import digest

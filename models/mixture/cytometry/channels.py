@@ -1,7 +1,5 @@
 """Classify channels of a cytometer by their names."""
 
-from __future__ import annotations
-
 import re
 
 _SCATTER = re.compile(

@@ -1,7 +1,5 @@
 """Decode the numbers of FCS files: integers of 1 to 64 bits and floats, in any byte order."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

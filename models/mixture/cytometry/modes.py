@@ -1,7 +1,5 @@
 """Find the modes of a mixture's density, and the components on the slope of each."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import covariance

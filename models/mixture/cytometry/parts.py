@@ -5,8 +5,6 @@ between delimiters, DATA the events. The offsets of DATA are in HEADER and in TE
 often wrong. The pair that is used agrees with the number of events and the width of each.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """Name populations by the markers that their cells carry."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # least distance between populations with and without a marker, in deviations within populations
