@@ -181,6 +181,8 @@ TAKEN = [  # function, and arguments that it takes
     (lambda *given: pk.count(3, entry, X, reducer=given[0], build=given[1]), pk.Sum, "text"),
     (lambda reducer: pk.check(3, entry, X, reducer=reducer), pk.Sum),
     (lambda of: pk.adjoint(3, fill, 1.0, X, wrt="value", of=of), {"x": X}),
+    (pk.gcd, 3, 6),
+    (pk.norm, X),
     (lambda source: pk.parallel_for(3, pk.kernel(source=source)(fill.fn), 1.0, X), None),
     *((getattr(pk.random, name), 1, 2, 3, 4) for name in "randint poisson gamma".split()),
     *((getattr(pk.random, name), 1, 2, 3, X) for name in "categorical permutation".split()),
