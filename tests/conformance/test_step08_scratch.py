@@ -99,7 +99,7 @@ def test_scratch_is_sized_by_what_is_asked_for():
         )
     for bad, match in (
         ((5,), "pair of a shape and a dtype"),
-        (((-1, np.float64),), "0 or more"),
+        (((-1, np.float64),), "at least 0"),
         (((2.5, np.float64),), "must be an integer"),
         (((2, "nothing"),), "expected a NumPy dtype"),
         (((2**62, np.float64),), "beyond the range"),
