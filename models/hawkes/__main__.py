@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -186,6 +187,7 @@ def _with_fitted(options, events, start):
     how["box_km"] = None if options.box_km is None else np.reshape(options.box_km, (-1, 2))
     how["polygon"] = None if options.polygon is None else events.polygon(options.polygon)
     how["start"] = start if type(start) is not Parameters else None
+    how |= parts.seasons_of(options, how["horizon_h"] or float(events.times[-1]))
     made = fit_background(events.locations, events.times, options.background, **how)
     width = "" if made.bandwidth_km is None else f", bandwidth {made.bandwidth_km:.3g} km"
     console.print(
@@ -193,13 +195,24 @@ def _with_fitted(options, events, start):
         f"{made.n_iterations} iterations, {'' if made.converged else 'not '}converged; {made.outside:.1%} of"
         " offspring fall outside of the region, unrecorded"
     )
+    _print_seasons(options.season or (), made.coefficients)
     return made.likelihood, made.fit.params, ("tau_x", "tau_t")
+
+
+def _print_seasons(periods, coefficients):
+    for k, hours in enumerate(periods):
+        a, b = coefficients[0, 2 * k : 2 * k + 2]
+        most, peak = math.exp(math.hypot(a, b)), math.atan2(b, a) / (2.0 * math.pi) % 1.0 * hours
+        console.print(
+            f"season of {hours:g} hours: {most:.3g} times its mean, {peak:.3g} hours after the first event"
+        )
 
 
 def _check_background(options):
     """Raise InputError if options of the paper's background are combined with another background."""
-    if options.polygon and options.background == "paper":
-        raise InputError("--polygon is for a fitted background, and --background is paper; leave one out")
+    for name in ("polygon", "season"):
+        if getattr(options, name) and options.background == "paper":
+            raise InputError(f"--{name} is for a fitted background, and --background is paper; leave one out")
     asked = {"--tau-x": "tau_x", "--tau-t": "tau_t", "--sample-tau": "sample_tau", "--cluster": "client"}
     wrong = [flag for flag, name in asked.items() if getattr(options, name, None)]
     if wrong and options.background != "paper":
@@ -372,7 +385,8 @@ def _read_types(options):
     hours, _, end = read_hours(table[time], name, time, options.time_unit, end, options.date_order)
     order = np.argsort(hours, kind="stable")
     times, types = hours[order] - hours.min(initial=np.inf), np.asarray(table[options.type])[order]
-    return MutualLikelihood(times, types, horizon_h=end, space=options.space)
+    seasons = parts.seasons_of(options, end or times.max(initial=0.0))
+    return MutualLikelihood(times, types, horizon_h=end, space=options.space, **seasons)
 
 
 def run_mutual(options):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+
 from portable.errors import InputError
 
 from ..shared import add_cluster, command, read_json
 from . import (
+    Covariates,
     Forecast,
     Likelihood,
     MutualFit,
@@ -21,9 +24,11 @@ from . import (
     forecast,
     read_catalogue,
     sample_posterior,
+    season,
     simulate,
 )
 from .calibration import BACKGROUNDS, CLUSTERS, calibrate_noise
+from .parameters import check_positive
 
 # initial values of parameters, unless options replace them
 _STARTS = {
@@ -34,6 +39,7 @@ _STARTS = {
 }
 _FILE = {"default": None, "metavar": "FILE.csv"}
 _BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
+_SEASON = _BOX | {"metavar": "HOURS"}
 
 
 def own_options(
@@ -42,6 +48,7 @@ def own_options(
     background: Literal["paper", "constant", "piecewise", "declustered"] = "declustered",
     box_km: list[float] | None = None,
     polygon: str | None = None,
+    season: list[float] | None = None,
     least_h: float | None = None,
     jitter: float | None = None,
     tau_x: float | None = None,
@@ -71,6 +78,8 @@ def own_options(
         Box of the background: a pair for each dimension.
     polygon : path
         The region, in place of the box, with the projection of the events.
+    season : list of float
+        Periods in hours that the background follows: 24 for the hour of the day, 168 for that of the week.
     least_h : float
         Lower bound of h, such as the rounding of places.
     jitter : float
@@ -120,7 +129,7 @@ def add_events(one):
     command.add(one, own_options, "background")
     command.add(one, fit_background, "n_periods", "n_simulations")
     km, file = {"metavar": "KM"}, {"metavar": "FILE.geojson"}
-    command.add(one, own_options, box_km=_BOX, polygon=file, least_h=km, jitter=km)
+    command.add(one, own_options, box_km=_BOX, polygon=file, season=_SEASON, least_h=km, jitter=km)
     command.add(one, Likelihood, "repeats")
     one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
     command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat", "spread_h")
@@ -167,7 +176,7 @@ def add_forecast(one):
 
 def add_mutual(one):
     _add_table(one, "time", "end", "time_unit", "date_order")
-    command.add(one, own_options, "type", rates=_BOX | {"metavar": "RATE"})
+    command.add(one, own_options, "type", rates=_BOX | {"metavar": "RATE"}, season=_SEASON)
     command.add(one, fit_mutual, "fixed_rates")
     command.add(one, MutualFit.interval, "level")
     command.add(one, MutualLikelihood, "space")
@@ -197,6 +206,17 @@ def add_calibrate(one):
     command.add(one, calibrate, "space", "jobs", "seed", n_sets=sets)
     command.progress(one)
     add_cluster(one)
+
+
+def seasons_of(options, hours):
+    """Return the covariates that --season asks for as a keyword argument, over steps of a 24th of the
+    shortest period."""
+    periods = [check_positive(one, "--season") for one in options.season or ()]
+    if not periods:
+        return {}
+    step = min(periods) / 24.0
+    edges = np.arange(0.0, hours + 2.0 * step, step)
+    return {"covariates": Covariates(edges, np.hstack([season(edges, one) for one in periods]))}
 
 
 def start_of(options, events):

@@ -22,9 +22,7 @@ def made(clusters="slow", seed=1, n=250.0):
 @pytest.mark.parametrize("kind, periods", [("constant", None), ("piecewise", 3), ("declustered", 2)])
 def test_a_background_is_a_density(kind, periods):
     events = made("fast", n=60.0)
-    found = fit_background(
-        events.locations, events.times, kind, box_km=BOX, n_periods=periods, horizon_h=8766.0, space="serial"
-    )
+    found = fit_background(*events[:2], kind, box_km=BOX, n_periods=periods, horizon_h=8766.0, space="serial")
     axis = np.linspace(0.0, 10.0, 81)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     side = np.full(81, 0.125)
@@ -67,14 +65,12 @@ def test_slow_clusters_are_not_eaten():
     backgrounds do not."""
     events, truth = made(), CLUSTERS["slow"]
     paper = hawkes.fit(
-        hawkes.Likelihood(events.locations, events.times, horizon_h=8766.0, space="threads"),
+        hawkes.Likelihood(*events[:2], horizon_h=8766.0, space="threads"),
         start=hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 0.01, 0.5),
     )
     assert paper.interval("theta")[1] < truth.theta
     for kind in ("constant", "piecewise", "declustered"):
-        found = fit_background(
-            events.locations, events.times, kind, box_km=BOX, horizon_h=8766.0, space="threads"
-        )
+        found = fit_background(*events[:2], kind, box_km=BOX, horizon_h=8766.0, space="threads")
         assert found.converged
         for name in ("theta", "omega", "h"):
             k = found.fit.free.index(name)
@@ -93,8 +89,7 @@ def test_a_rate_that_changes_is_found():
         CLUSTERS["fast"], n_immigrants=300.0, horizon_h=8766.0, box_km=BOX, immigrants=late, seed=2
     )
     found = fit_background(
-        events.locations,
-        events.times,
+        *events[:2],
         "piecewise",
         n_periods=2,
         box_km=BOX,

@@ -257,14 +257,14 @@ def test_wrong_calls(options, error, words):
 def test_wrong_likelihoods():
     with pytest.raises(DTypeError, match="likelihood must be hawkes.Likelihood, got ndarray"):
         fit(np.zeros(3))
-    given = Likelihood(*NINE, background=Background(np.ones(9), 9.0), space="serial")
+    given = Likelihood(*NINE, background=Background(np.ones(9), 9.0))
     with pytest.raises(InputError, match="tau_x is free, but the background is given"):
         fit(given, fixed=())
     with pytest.raises(DTypeError, match="background must be hawkes.Background or None"):
         Likelihood(*NINE, background=3.0)
     with pytest.raises(InputError, match=r"Background: density\[1\] is -1"):
         Background([1.0, -1.0], 1.0)
-    nothing = Likelihood(1e9 * NINE[0][:3], NINE[1][:3], background_self=False, space="serial")
+    nothing = Likelihood(1e9 * NINE[0][:3], NINE[1][:3], background_self=False)
     with pytest.raises(InputError, match="start: the log-likelihood is -inf"):
         fit(nothing)
     assert math.isinf(nothing.log_likelihood(PARAMS))

@@ -240,14 +240,15 @@ def test_the_command(tmp_path, told):
         "\n".join(["when,kind", *(f"{t},{kind}" for t, kind in rows)]) + "\n"
     )
     words = f"mutual {tmp_path}/events.csv --time when --type kind --space serial".split()
-    words += f"--rates 1.0 --out {tmp_path}/graph.csv --json {tmp_path}/fit.json".split()
+    words += f"--rates 1.0 --season 24 --out {tmp_path}/graph.csv --json {tmp_path}/fit.json".split()
     assert main(words) == 0
     said = told.out
     assert "events of 2 types; converged" in said and "residuals by time rescaling: p =" in said
     rows = (tmp_path / "graph.csv").read_text().splitlines()
     assert rows[0] == "source,target,influence,low,high" and rows[1].startswith("a,b,0.4")
     assert not any(row.startswith("b,a") for row in rows)
-    assert json.loads((tmp_path / "fit.json").read_text())["names"] == ["a", "b"]
+    held = json.loads((tmp_path / "fit.json").read_text())
+    assert held["names"] == ["a", "b"] and np.shape(held["params"]["coefficients"]) == (2, 2)
 
 
 def test_wrong_calls(monkeypatch):

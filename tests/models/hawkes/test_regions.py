@@ -112,19 +112,20 @@ def test_longitude_and_latitude():
         hawkes.read_catalogue(table, places=("lon", "t"), time="t")
 
 
-def test_the_command(tmp_path, told):
+def test_the_command(tmp_path, told, capsys):
     random = default_rng(4)
     x, t = random.uniform(0.0, 9.0, (60, 2)), np.sort(random.uniform(0.0, 900.0, 60))
     rows = "\n".join(f"{a},{b},{c}" for (a, b), c in zip(x, t))
     (tmp_path / "events.csv").write_text(f"x_km,y_km,t_hours\n{rows}\n")
     fit = f"fit {tmp_path}/events.csv --method likelihood --figures none --simulations 0".split()
-    fit += f"--background constant --out {tmp_path}".split()
+    fit += f"--background constant --season 24 --out {tmp_path}".split()
     for name, right, status in (("right", 9.1, 0), ("wrong", 5.0, 2)):
         ring = [[0, 0], [right, 0], [right, 9.1], [0, 9.1], [0, 0]]
         file = tmp_path / f"{name}.geojson"
         file.write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
         assert main([*fit, *f"--polygon {file}".split()]) == status
-    assert "events lie outside" in told.err
+    said = capsys.readouterr()
+    assert "events lie outside" in said.err and "season of 24 hours: " in said.out
     assert main([*fit, *f"--polygon {file} --background paper".split()]) == 2
     assert "--polygon is for a fitted background" in told.err
 

@@ -190,8 +190,7 @@ def test_forecasts_hold_what_comes(space):
     assert 0.0 < hawkes.forecast(paper, TRUTH, 10.0, n_draws=50, seed=1).mean < 10.0
     with pytest.raises(InputError, match="known only at the events"):
         given = Likelihood(
-            made.locations,
-            made.times,
+            *made[:2],
             background=hawkes.Background(np.ones(len(made.times)), 1.0),
             space=space,
         )

@@ -50,7 +50,7 @@ def test_the_forecast_of_marks():
     truth = kind(1.0, 1.0, 336.0, 0.3, 0.1, 0.2, 0.5)
     made = hawkes.simulate(truth, n_immigrants=100, horizon_h=1000.0, seed=3)
     likelihood = hawkes.Likelihood(
-        made.locations, made.times, marks=made.marks, reference_mark=0.0, horizon_h=1000.0, space="serial"
+        *made[:2], marks=made.marks, reference_mark=0.0, horizon_h=1000.0, space="serial"
     )
     found = hawkes.forecast(likelihood, truth, 200.0, n_draws=20, seed=1)
     assert [len(one) for one in found.marks] == found.counts.tolist() and found.counts.sum() > 20
