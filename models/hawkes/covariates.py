@@ -9,10 +9,11 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Floats, check_count
+from ..shared import ArrayLike, Floats, check_count, check_kind
 from .checks import check_each, check_edges
 from .parameters import check_positive
 
+_MOST_EVENTS = 10**8  # that are drawn at once
 _MOST_STEPS, _CLOSE = 100, 1e-9  # of Newton's method; a smaller change of a log-rate ends it
 
 
@@ -91,6 +92,7 @@ def clipped(table, begin, hours):
 
 def step_of(table, times):
     """Return the step of each time; raise InputError for a time outside of the table."""
+    check_kind(table, "covariates", Covariates, "be hawkes.Covariates")
     low, high = table.edges_h[[0, -1]]
     outside = times[(times < low) | (times > high)]
     if outside.size:
@@ -136,6 +138,10 @@ def period_of(edges, times):
 def draw_times(random, edges, means):
     """Draw times in periods with these means of their numbers, shape (n_periods, n_types); return them and
     their types."""
+    if not means.sum() <= _MOST_EVENTS:
+        raise InputError(
+            f"params: {means.sum():.3g} immigrants are expected; expected at most {_MOST_EVENTS:,}"
+        )
     which = np.repeat(np.arange(means.size), random.poisson(means).ravel())
     period, types = np.divmod(which, means.shape[1])
     return random.uniform(edges[period], edges[period + 1]), types

@@ -9,16 +9,26 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
-from portable.errors import InputError, OrderError, ShapeError
+from portable.errors import DTypeError, InputError, OrderError, ShapeError
 from portable.models import hawkes
-from portable.models.hawkes import mutual, mutual_likelihood
+from portable.models.hawkes import (
+    Covariates,
+    Mutual,
+    MutualLikelihood,
+    fit_mutual,
+    mutual,
+    mutual_likelihood,
+    mutual_residuals,
+    season,
+    simulate_mutual,
+)
 from portable.models.hawkes.__main__ import main
 from portable.models.hawkes.calibration import KINDS
 
 
 EDGES = np.linspace(0.0, 6_000.0, 1_001)  # hours
 RAW = default_rng(5).normal(3.0, 1.0, (1_000, 2))
-TABLE = hawkes.Covariates(EDGES, RAW)
+TABLE = Covariates(EDGES, RAW)
 
 
 def background(mu, b, begin, ends):
@@ -46,7 +56,7 @@ def drawn(n, n_types, n_rates):
     random = default_rng(n)
     times = 7.0 + np.sort(np.round(random.uniform(0.0, n, n), 0 if n < 400 else 1))
     times[n // 2 : n // 2 + n // 10] = times[n // 2]
-    params = hawkes.Mutual(
+    params = Mutual(
         random.uniform(0.1, 1.0, n_types),
         random.uniform(0.0, 0.5, (n_rates, n_types, n_types)),
         np.geomspace(0.05, 30.0, n_rates),
@@ -66,8 +76,8 @@ def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
     begun = times[n // 3]
     window = {"start_h": begun, "horizon_h": times[-1] + 2.0}
     given = window | {"n_types": n_types, "space": space}
-    table = hawkes.Covariates(EDGES, RAW[:, : n_rates - 1])
-    likelihood = hawkes.MutualLikelihood(times, types, covariates=table, **given)
+    table = Covariates(EDGES, RAW[:, : n_rates - 1])
+    likelihood = MutualLikelihood(times, types, covariates=table, **given)
     value, slopes = likelihood.gradient(params)
     parts = [params.mu, params.branching, params.rates, params.coefficients]
     wanted = double_sum(times, types, *parts, *window.values())
@@ -85,27 +95,27 @@ def test_the_double_sum_and_its_slopes(space, n, n_types, n_rates, monkeypatch):
             assert got.ravel()[at] == pytest.approx(slope, rel=1e-10, abs=1e-9), (part, at)
 
 
-TRUTH = hawkes.Mutual([0.2, 0.1, 0.05], [[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]], 1.5)
+TRUTH = Mutual([0.2, 0.1, 0.05], [[0.3, 0.0, 0.2], [0.3, 0.2, 0.0], [0.0, 0.3, 0.1]], 1.5)
 VARIED = replace(TRUTH, coefficients=np.array([[0.5, 0.1], [0.1, 0.2], [-0.3, 0.1]]))
 
 
 @pytest.fixture(scope="module")
 def found():
     """Return a record whose first hours are history, and its fit."""
-    made = hawkes.simulate_mutual(VARIED, 5_000.0, covariates=TABLE, seed=4)
-    likelihood = hawkes.MutualLikelihood(
+    made = simulate_mutual(VARIED, 5_000.0, covariates=TABLE, seed=4)
+    likelihood = MutualLikelihood(
         made.times,
         np.array(["a", "b", "c"])[made.types],
         start_h=100.0,
         horizon_h=5_000.0,
         covariates=TABLE,
     )
-    return made, likelihood, hawkes.fit_mutual(likelihood)
+    return made, likelihood, fit_mutual(likelihood)
 
 
 def test_simulated_as_expected():
     """Numbers of events are within five standard deviations of (1 - A)^-1 mu T; parents are earlier."""
-    made = hawkes.simulate_mutual(TRUTH, 20_000.0, seed=1)
+    made = simulate_mutual(TRUTH, 20_000.0, seed=1)
     wanted = np.linalg.solve(np.eye(3) - TRUTH.influence, TRUTH.mu) * 20_000.0
     gain = np.linalg.inv(np.eye(3) - TRUTH.influence)
     spread = np.sqrt(np.diag(gain @ np.diag(wanted) @ gain.T))
@@ -148,7 +158,7 @@ def test_standard_errors_are_curvatures(found):
 
     def slopes_at(x):
         parts = x[:3], x[3:12].reshape(1, 3, 3), x[12:13], x[13:].reshape(3, 2)
-        value = likelihood.gradient(hawkes.Mutual(*parts))[1]
+        value = likelihood.gradient(Mutual(*parts))[1]
         return np.concatenate([part.ravel() for part in value])[free]
 
     rows = []
@@ -169,11 +179,11 @@ def test_residuals(found, space):
     are right.
     """
     made, likelihood, fit = found
-    assert hawkes.mutual_residuals(likelihood, fit.params).p_value > 0.01
-    alone = hawkes.Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0, VARIED.coefficients)
-    assert hawkes.mutual_residuals(likelihood, alone).p_value < 1e-6
+    assert mutual_residuals(likelihood, fit.params).p_value > 0.01
+    alone = Mutual(likelihood.counts / 4_900.0, np.zeros((1, 3, 3)), 1.0, VARIED.coefficients)
+    assert mutual_residuals(likelihood, alone).p_value < 1e-6
     times, types = made.times[:80], made.types[:80]
-    few = hawkes.MutualLikelihood(times, types, n_types=3, covariates=TABLE, space=space)
+    few = MutualLikelihood(times, types, n_types=3, covariates=TABLE, space=space)
     dt = times[:, None] - times
     gone = np.where(dt > 0.0, -np.expm1(-1.5 * np.maximum(dt, 0.0)), 0.0)
     until = background(VARIED.mu, VARIED.coefficients, times[0], times)[1][np.arange(80), types]
@@ -185,7 +195,7 @@ def test_season():
     """The mean of a wave over an hour is a share of its value in the middle."""
     middle = np.arange(0.5, 50.0) * np.pi / 12.0
     wanted = np.sinc(1.0 / 24.0) * np.array([np.cos(middle), np.sin(middle)]).T
-    assert_allclose(hawkes.season(np.arange(51.0), 24.0), wanted, atol=1e-13)
+    assert_allclose(season(np.arange(51.0), 24.0), wanted, atol=1e-13)
 
 
 def test_omori():
@@ -196,10 +206,10 @@ def test_omori():
     delays = np.geomspace(1e-2, 1e4, 60)
     shape = (weights * rates * np.exp(-rates * delays[:, None])).sum(axis=1) * (1.0 + delays / 0.5) ** 1.3
     assert weights.sum() == pytest.approx(1.0) and np.ptp(shape) < 2e-3 * shape.mean()
-    truth = hawkes.Mutual([0.1, 0.1], weights[:, None, None] * np.array([[0.2, 0.4], [0.0, 0.3]]), rates)
-    made = hawkes.simulate_mutual(truth, 8_000.0, seed=2)
-    likelihood = hawkes.MutualLikelihood(made.times, made.types, start_h=0.0, horizon_h=8_000.0)
-    fit = hawkes.fit_mutual(likelihood, rates, weights=weights)
+    truth = Mutual([0.1, 0.1], weights[:, None, None] * np.array([[0.2, 0.4], [0.0, 0.3]]), rates)
+    made = simulate_mutual(truth, 8_000.0, seed=2)
+    likelihood = MutualLikelihood(made.times, made.types, start_h=0.0, horizon_h=8_000.0)
+    fit = fit_mutual(likelihood, rates, weights=weights)
     low, high = fit.interval("influence", 0.9999)
     assert fit.n_free == 6 and ((low <= truth.influence) & (truth.influence <= high)).all()
     assert_allclose(fit.params.branching, weights[:, None, None] * fit.params.influence, rtol=1e-12)
@@ -213,9 +223,9 @@ def test_calibrate_runs(told):
 
 
 def test_intensity_and_forecast(space):
-    truth = hawkes.Mutual([0.2, 0.1], [[[0.2, 0.0], [0.1, 0.1]], [[0.1, 0.0], [0.3, 0.1]]], [2.0, 0.3])
-    made = hawkes.simulate_mutual(truth, 300.0, seed=4)
-    likelihood = hawkes.MutualLikelihood(made.times, made.types, horizon_h=300.0, space=space)
+    truth = Mutual([0.2, 0.1], [[[0.2, 0.0], [0.1, 0.1]], [[0.1, 0.0], [0.3, 0.1]]], [2.0, 0.3])
+    made = simulate_mutual(truth, 300.0, seed=4)
+    likelihood = MutualLikelihood(made.times, made.types, horizon_h=300.0, space=space)
     asked = np.array([200.0, made.times[9], 310.0])
     wanted = np.tile(truth.mu[:, None], 3)
     for k, rate in enumerate(truth.rates):
@@ -232,7 +242,7 @@ def test_intensity_and_forecast(space):
 
 
 def test_the_command(tmp_path, told):
-    made = hawkes.simulate_mutual(hawkes.Mutual([0.2, 0.1], [[0.3, 0.0], [0.4, 0.2]], 1.5), 1_500.0, seed=1)
+    made = simulate_mutual(Mutual([0.2, 0.1], [[0.3, 0.0], [0.4, 0.2]], 1.5), 1_500.0, seed=1)
     rows = zip(
         np.datetime64("2026-01-31") + (made.times * 3.6e6).astype("m8[ms]"), np.array(["a", "b"])[made.types]
     )
@@ -253,24 +263,26 @@ def test_the_command(tmp_path, told):
 
 def test_wrong_calls(monkeypatch):
     monkeypatch.setattr(mutual, "_MOST_EVENTS", 10_000)
-    endless = hawkes.Mutual([9.0], [[9.0]], 9.0)
+    endless = Mutual([9.0], [[9.0]], 9.0)
     far = {"start_h": 1.0, "covariates": TABLE}
     for error, words, call in (
-        (OrderError, r"times\[1\] = 1.0 follows", lambda: hawkes.MutualLikelihood([2.0, 1.0], [0, 0])),
-        (InputError, "are these nanoseconds", lambda: hawkes.MutualLikelihood([0.0, 1e17], [0, 0])),
-        (ShapeError, "types has shape", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0])),
-        (InputError, "such as 1; pass n_types", lambda: hawkes.MutualLikelihood([1.0, 2.0], [0, 2])),
-        (InputError, "no event", lambda: hawkes.MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),
-        (InputError, r"branching\[0, 0, 0\] is -1", lambda: hawkes.Mutual([1.0], [[-1.0]], 1.0)),
-        (ShapeError, "branching has shape", lambda: hawkes.Mutual([1.0], [[1.0, 2.0]], 1.0)),
-        (InputError, r"rates\[0\] is 0", lambda: hawkes.Mutual([1.0], [[1.0]], 0.0)),
-        (InputError, "expected less than 1", lambda: hawkes.simulate_mutual(endless, 99.0)),
-        (ShapeError, "values has 1 entries for 2", lambda: hawkes.Covariates([0.0, 1.0, 2.0], [[3.0]])),
-        (InputError, "period_h is 0", lambda: hawkes.season([0.0, 1.0], 0)),
-        (InputError, "cover 0 to 6000 hours", lambda: hawkes.MutualLikelihood([9e3] * 2, [0, 0], **far)),
-        (ShapeError, "params has 0", lambda: hawkes.simulate_mutual(endless, 1.0, covariates=TABLE)),
+        (OrderError, r"times\[1\] = 1.0 follows", lambda: MutualLikelihood([2.0, 1.0], [0, 0])),
+        (InputError, "are these nanoseconds", lambda: MutualLikelihood([0.0, 1e17], [0, 0])),
+        (ShapeError, "types has shape", lambda: MutualLikelihood([1.0, 2.0], [0])),
+        (InputError, "such as 1; pass n_types", lambda: MutualLikelihood([1.0, 2.0], [0, 2])),
+        (InputError, "no event", lambda: MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),
+        (InputError, r"branching\[0, 0, 0\] is -1", lambda: Mutual([1.0], [[-1.0]], 1.0)),
+        (ShapeError, "branching has shape", lambda: Mutual([1.0], [[1.0, 2.0]], 1.0)),
+        (InputError, r"rates\[0\] is 0", lambda: Mutual([1.0], [[1.0]], 0.0)),
+        (InputError, "expected less than 1", lambda: simulate_mutual(endless, 99.0)),
+        (ShapeError, "values has 1 entries for 2", lambda: Covariates([0.0, 1.0, 2.0], [[3.0]])),
+        (InputError, "period_h is 0", lambda: season([0.0, 1.0], 0)),
+        (InputError, "cover 0 to 6000 hours", lambda: MutualLikelihood([9e3] * 2, [0, 0], **far)),
+        (ShapeError, "params has 0", lambda: simulate_mutual(endless, 1.0, covariates=TABLE)),
+        (DTypeError, "must be hawkes.Covariates", lambda: simulate_mutual(endless, 1.0, covariates=3)),
+        (InputError, "immigrants are expected", lambda: simulate_mutual(Mutual([9.0], [[0.0]], 9.0), 1e9)),
     ):  # fmt: skip
         with pytest.raises(error, match=words):
             call()
-    silent = hawkes.MutualLikelihood([1.0, 2.0, 3.0], [0, 0, 2], n_types=3)
-    assert "no events of 1" in hawkes.fit_mutual(silent).notes[0]
+    silent = MutualLikelihood([1.0, 2.0, 3.0], [0, 0, 2], n_types=3)
+    assert "no events of 1" in fit_mutual(silent).notes[0]

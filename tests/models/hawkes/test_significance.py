@@ -8,6 +8,13 @@ import pytest
 from numpy.random import default_rng
 
 from portable.models import hawkes
+from portable.models.hawkes import (
+    Likelihood,
+    TemporalLikelihood,
+    fit,
+    fit_background,
+    triggering_test,
+)
 from portable.models.hawkes.calibration import _TOWN_KM, _TOWNS, SHAPES
 from portable.errors import InputError
 
@@ -39,14 +46,14 @@ def test_level(shape):
     """
     how = {"n_simulations": 39, "space": "threads"}
     sets = (drawn(shape, [5, k], 70) for k in range(120))
-    p_values = np.array([hawkes.triggering_test(*one, seed=k, **how).p_value for k, one in enumerate(sets)])
+    p_values = np.array([triggering_test(*one, seed=k, **how).p_value for k, one in enumerate(sets)])
     assert (p_values <= 0.05).sum() <= 16
     assert 0.35 < p_values.mean() < 0.67  # uniform over 1/40, 2/40, ..., 1
 
 
 def test_triggering_is_found():
     for seed in range(3):
-        assert hawkes.triggering_test(*triggered(seed)[:2], space="threads").p_value == 1 / 200
+        assert triggering_test(*triggered(seed)[:2], space="threads").p_value == 1 / 200
 
 
 def test_the_statistic_by_numpy(space):
@@ -80,21 +87,21 @@ def test_the_statistic_by_numpy(space):
 
 def test_noise_has_no_theta():
     places, times = even(12)
-    paper = hawkes.fit(hawkes.Likelihood(places, times, space="threads"))
-    turns = hawkes.fit_background(places, times, space="threads").fit
-    box = hawkes.fit_background(places, times, "constant", space="threads").fit
+    paper = fit(Likelihood(places, times, space="threads"))
+    turns = fit_background(places, times, space="threads").fit
+    box = fit_background(places, times, "constant", space="threads").fit
     for found in (paper, turns, box):
         low, high = found.interval("theta")
         assert low == 0.0 and found.params.theta <= high < 1.5
         assert found.notes[0].startswith("no evidence of triggering: in ")
         thetas, below = found.profile
         assert (below >= 0.0).all() and thetas[0] == 0.0 and below.min() == 0.0
-    assert hawkes.fit(hawkes.Likelihood(places, times, space="threads"), n_simulations=0).test is None
+    assert fit(Likelihood(places, times, space="threads"), n_simulations=0).test is None
 
 
 def test_the_default_finds_what_was_simulated():
     made = triggered(1, 420.0)
-    found = hawkes.fit_background(*made[:2], horizon_h=YEAR, space="threads").fit
+    found = fit_background(*made[:2], horizon_h=YEAR, space="threads").fit
     assert found.converged and not found.notes and found.test.rejects()
     for name in ("theta", "omega", "h"):
         low, high = found.interval(name, 0.999)
@@ -104,10 +111,8 @@ def test_the_default_finds_what_was_simulated():
 def test_towns_have_narrow_kernels():
     """With half of the events in two towns, kernels there are narrower, and the density is the true one."""
     places, times = drawn("two towns", 2, 800)
-    found = hawkes.fit_background(places, times, n_simulations=0, max_iter=2, space="threads")
-    town = hawkes.fit_background(
-        places, times, bandwidth_km=1.5, n_simulations=0, max_iter=2, space="threads"
-    )
+    found = fit_background(places, times, n_simulations=0, max_iter=2, space="threads")
+    town = fit_background(places, times, bandwidth_km=1.5, n_simulations=0, max_iter=2, space="threads")
 
     def law(at):
         even = np.full(len(at), 0.5 / 100.0)
@@ -124,22 +129,22 @@ def test_towns_have_narrow_kernels():
 
 
 def test_seasons_are_found():
-    found = hawkes.fit_background(*drawn("season", 4, 900), n_simulations=0, max_iter=2, space="threads")
+    found = fit_background(*drawn("season", 4, 900), n_simulations=0, max_iter=2, space="threads")
     assert len(found.rates_per_h) >= 6
-    assert len(hawkes.fit_background(*even(5), n_simulations=0, max_iter=2).rates_per_h) == 1
+    assert len(fit_background(*even(5), n_simulations=0, max_iter=2).rates_per_h) == 1
 
 
 def test_repeated_places_are_refused_by_fits_and_samplers():
     random = default_rng(0)
     lattice = np.column_stack([0.3 * random.integers(0, 10, 300), np.zeros(300)])
     times = np.sort(random.uniform(0.0, YEAR, 300))
-    for call in (hawkes.fit, hawkes.sample_posterior):
+    for call in (fit, hawkes.sample_posterior):
         with pytest.raises(InputError, match="there are 10 distinct places.*reflect only that places repeat"):
-            call(hawkes.Likelihood(lattice, times, space="threads"))
+            call(Likelihood(lattice, times, space="threads"))
         with pytest.raises(InputError, match="all 300 events have the same place.*TemporalLikelihood"):
-            call(hawkes.Likelihood(np.zeros((300, 1)), times, space="threads"))
-    assert hawkes.triggering_test(lattice, times, space="threads").p_value > 0.01
-    assert hawkes.triggering_test(np.zeros((300, 1)), times, space="threads").p_value == 1.0
+            call(Likelihood(np.zeros((300, 1)), times, space="threads"))
+    assert triggering_test(lattice, times, space="threads").p_value > 0.01
+    assert triggering_test(np.zeros((300, 1)), times, space="threads").p_value == 1.0
 
 
 @pytest.mark.parametrize("unit, words", [(1.0, "to the hour, and"), (24.0, "to the day, and")])
@@ -148,9 +153,9 @@ def test_coarse_times_are_noted(unit, words):
         hawkes.Parameters(1.0, 1.6, 336.0, 0.5, 2.0, 0.1), n_immigrants=250.0, horizon_h=YEAR, seed=3
     )
     coarse = unit * np.floor(made.times / unit)
-    likelihood = hawkes.Likelihood(made.locations, coarse, space="threads")
+    likelihood = Likelihood(made.locations, coarse, space="threads")
     assert any(words in note for note in hawkes.notes(likelihood, TRUTH, n_simulations=0))
-    fine = hawkes.Likelihood(*made[:2], space="threads")
+    fine = Likelihood(*made[:2], space="threads")
     assert not hawkes.notes(fine, TRUTH, n_simulations=0)
     dates = np.datetime64("2026") + coarse.astype("m8[h]")
     table = dict(zip(("x_km", "y_km", "t_hours"), (*made.locations.T, dates)))
@@ -158,7 +163,7 @@ def test_coarse_times_are_noted(unit, words):
     assert spread.dates(spread.horizon_h) == np.datetime64("2028")
     assert (spread.dates(spread.times) - dates[spread.rows]).max() > 0.9 * np.timedelta64(int(unit), "h")
     thetas = [
-        hawkes.fit(one, start=TRUTH, n_simulations=0).params.theta
+        fit(one, start=TRUTH, n_simulations=0).params.theta
         for one in (fine, likelihood, spread.likelihood(space="threads"))
     ]
     assert thetas[1] < 0.7 * thetas[0] and thetas[2] == pytest.approx(thetas[0], rel=0.1)
@@ -171,11 +176,11 @@ def test_events_reported_twice_are_noted():
     near = np.concatenate([places, places[again] + random.normal(0.0, 0.015, (20, 2))])
     soon = np.concatenate([times, times[again] + random.exponential(1.0 / 60.0, 20)])
     order = np.argsort(soon)
-    found = hawkes.fit_background(near[order], soon[order], space="threads").fit
+    found = fit_background(near[order], soon[order], space="threads").fit
     assert any("reported twice look like this" in note for note in found.notes)
     same = np.append(np.arange(400), again)
     same = same[np.argsort(times[same], kind="stable")]
-    likelihood = hawkes.Likelihood(places[same], times[same])
+    likelihood = Likelihood(places[same], times[same])
     assert "20 events have place and time of an earlier one" in " ".join(
         hawkes.notes(likelihood, TRUTH, n_simulations=0)
     )
@@ -183,9 +188,9 @@ def test_events_reported_twice_are_noted():
 
 def test_criteria_of_other_backgrounds_are_not_compared():
     places, times = even(7, 120)
-    paper = hawkes.fit(hawkes.Likelihood(places, times, space="threads"), n_simulations=0)
-    turns = hawkes.fit_background(places, times, "constant", n_simulations=0, space="threads")
-    same = hawkes.fit(turns.likelihood, n_simulations=0)
+    paper = fit(Likelihood(places, times, space="threads"), n_simulations=0)
+    turns = fit_background(places, times, "constant", n_simulations=0, space="threads")
+    same = fit(turns.likelihood, n_simulations=0)
     assert abs(same.aic - turns.fit.aic) < 10.0 and min(same.aic, turns.fit.aic) > 0.0
     for compare in (
         lambda: paper.aic < turns.fit.aic,
@@ -203,29 +208,29 @@ def test_criteria_of_other_backgrounds_are_not_compared():
 def test_few_events_say_nothing():
     for n in (1, 2):
         places, times = np.arange(2.0 * n).reshape(n, 2), np.arange(n)
-        few = (hawkes.Likelihood(places, times),)
+        few = (Likelihood(places, times),)
         for call, given in (
-            (hawkes.fit, few),
+            (fit, few),
             (hawkes.sample_posterior, few),
-            (hawkes.fit_background, (places, times)),
+            (fit_background, (places, times)),
         ):
             with pytest.raises(InputError, match=f"the record has {n} event.*; expected at least 3"):
                 call(*given)
-    three = hawkes.fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
+    three = fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
     assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
 
 
 def test_events_in_time_alone():
     random = default_rng(2)
     times = np.sort(random.uniform(0.0, 1000.0, 300))
-    found = hawkes.TemporalLikelihood(times, horizon_h=1000.0, space="threads").fit()
+    found = TemporalLikelihood(times, horizon_h=1000.0, space="threads").fit()
     assert found.interval("theta")[0] == 0.0 and found.interval("theta")[1] < 1.5
     assert found.notes[0].startswith("no evidence of triggering")
     assert found.standard_errors["mu"] == pytest.approx(found.mu / math.sqrt(300), rel=0.3)
     low, high = found.interval("mu")
     assert low < 0.3 < high and high / low < 1.6
     made = triggered(3, 300.0)
-    again = hawkes.TemporalLikelihood(made.times, horizon_h=YEAR, space="threads").fit(n_simulations=0)
+    again = TemporalLikelihood(made.times, horizon_h=YEAR, space="threads").fit(n_simulations=0)
     assert again.p_value is None and again.interval("theta")[0] > 0.0
     with pytest.raises(InputError, match="name is 'h'; expected one of 'mu', 'theta', 'omega'"):
         again.interval("h")
@@ -234,9 +239,7 @@ def test_events_in_time_alone():
 def test_level_in_time_alone():
     """Draw 100 sets: more than 14 rejections occur once in 10,000 times."""
     p_values = [
-        hawkes.TemporalLikelihood(
-            np.sort(default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial"
-        )
+        TemporalLikelihood(np.sort(default_rng(k).uniform(0.0, 1.0, 50)), horizon_h=1.0, space="serial")
         .fit(n_simulations=39)
         .p_value
         for k in range(100)
@@ -249,6 +252,6 @@ def test_long_records_are_tested_in_stretches(monkeypatch):
 
     monkeypatch.setattr(significance, "_ROW", 100)
     places, times = even(8, 450)
-    found = hawkes.triggering_test(places, times, n_simulations=19, space="threads")
+    found = triggering_test(places, times, n_simulations=19, space="threads")
     assert found.n_tested == 400
-    assert hawkes.triggering_test(*triggered(4, 330.0)[:2], space="threads").p_value == 1 / 200
+    assert triggering_test(*triggered(4, 330.0)[:2], space="threads").p_value == 1 / 200
