@@ -171,7 +171,10 @@ def _race(group, a, b, same_team):
 
 
 def _note(run, all_of, group, a, b, same_team, times):
-    a, b = _in_turn(all_of, group, a, b, same_team)
+    first, second = group.how[a] > WRITE, group.how[b] > WRITE
+    # the plain access comes before the atomic one, else the later one in the kernel's course
+    if first if first != second else not _is_later(all_of, group, a, b, same_team):
+        a, b = b, a
     here, there = SITES[group.site[a]], SITES[group.site[b]]
     view, index = run.memory.owner(int(group.cell[a]))
     kind, advice = _kind(group, a, b, same_team)
@@ -186,16 +189,6 @@ def _note(run, all_of, group, a, b, same_team, times):
         )
 
     run.note(kind, here, message, view.name, index, lanes, other_line=there.line, times=times)
-
-
-def _in_turn(all_of, group, a, b, same_team):
-    """Return the plain access first and the atomic one second, else the later one in the kernel's course
-    first.
-    """
-    atomic = group.how[a] > WRITE, group.how[b] > WRITE
-    if atomic[0] == atomic[1]:
-        return (a, b) if _is_later(all_of, group, a, b, same_team) else (b, a)
-    return (b, a) if atomic[0] else (a, b)
 
 
 def _kind(group, a, b, same_team):
