@@ -86,10 +86,11 @@ class Debug(Watch):
         ops = here.ops
         if ways == 3 and not self.leaves:
             ops.diverges()
-        ok = self._inside(here, view, indices)
+        found = [ok for k, v in enumerate(indices) if (ok := self._index(here, view, k, v)) is not None]
+        inside = reduce(ops.b.and_, found) if found and not self.leaves else None
         how, pointer = locate()
-        if ok is not None:
-            pointer = ops.b.select(ok, pointer, self._spare_place(ops, view, pointer, ways != 1))
+        if inside is not None:
+            pointer = ops.b.select(inside, pointer, self._spare_place(ops, view, pointer, ways != 1))
         return how, pointer
 
     def index(self, here, view, k, v):
@@ -101,14 +102,6 @@ class Debug(Watch):
             return v
         here.ops.diverges()
         return Value("int", v.kind, here.b.select(ok, here.ops.get(v, "int"), 0))
-
-    def _inside(self, here, view, indices):
-        """Check the indices of an access; return the condition that all are inside, None if they must be."""
-        found = [self._index(here, view, k, v) for k, v in enumerate(indices)]
-        found = [ok for ok in found if ok is not None]
-        if self.leaves or not found:
-            return None
-        return reduce(here.b.and_, found)
 
     def _spare_place(self, ops, view, pointer, use):
         """Return the place that replaces an access outside: one that holds 0 (`use` 0), or one that is
