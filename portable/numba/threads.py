@@ -171,12 +171,9 @@ def share(most, function, block, begin, end, chunk):
     """
     if chunk < 0:
         chunk *= -max(1, (end - begin) // (CHUNKS_A_THREAD * most * -chunk))
-    if end - begin <= chunk:
-        call(function, block, begin, end, 0)
-        return
     mask = n_threads()
     n = min(most, mask)
-    if n < 2 or not _ask():
+    if end - begin <= chunk or n < 2 or not _ask():
         call(function, block, begin, end, 0)
         return
     if n < mask:
@@ -202,13 +199,9 @@ def _compiled():
     threads.
     """
     ready()
-    code = _compile_cached(partial(cfunc, types.void(*[_int] * 6)), _shared)
+    code = _compile_cached(partial(cfunc, types.void(*[_int] * 6)), share.py_func)
     kind = ctypes.PYFUNCTYPE if numba.threading_layer() == "workqueue" else ctypes.CFUNCTYPE
     return code.address, kind(*_ARGUMENTS)(code.address), code
-
-
-def _shared(most, function, block, begin, end, chunk):
-    share(most, function, block, begin, end, chunk)
 
 
 class Pool:
