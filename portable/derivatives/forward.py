@@ -12,7 +12,6 @@ Second derivatives are a second traversal, over the result of the first.
 import ast
 import dataclasses
 import functools
-import os
 import warnings
 
 from ..core.compiler.reading.build import MOST_OPERATIONS
@@ -23,10 +22,6 @@ from ..errors import LanguageError
 from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
 from .rules import FLAT, NAMES, PARTIALS
 
-_OWN = tuple(  # portable's functions issue no warnings
-    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(words.__file__))), room)
-    for room in ("core", "library")
-)
 _warned = set()
 
 
@@ -222,7 +217,7 @@ class Walk:
 
     def inner(self, call):
         self.keep(call)
-        own = call.text.file.startswith(_OWN)
+        own = call.text.is_own  # portable's functions issue no warnings
         self.quiet += own
         self.block(call.body, call.setup)
         self.quiet -= own

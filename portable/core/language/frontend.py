@@ -77,6 +77,11 @@ class Text:
         returns = (n for n in self.nodes if isinstance(n, ast.Return) and n.value)
         return next((n for n in returns if getattr(n.value, "value", n) is not None), None)
 
+    @property
+    def is_own(self):
+        """Return True for a source of the layer's own functions."""
+        return self.file.startswith(_FOLDERS)
+
     def place_of(self, node=None):
         """Return 'file:line' of a node; without one, of the kernel's def line."""
         offset = getattr(node, "lineno", self.tree.lineno) - self.tree.lineno
@@ -209,6 +214,8 @@ def is_own(fn):
     return (getattr(fn, "__module__", None) or "").startswith(OWN)
 
 
+# folders of these modules
+_FOLDERS = tuple(f"{__file__.rpartition('core')[0]}{room}" for room in ("core", "library"))
 _ADDING = {"atomic_add", "atomic_sub"}
 MOST_LINES = 20_000  # of one source; as many compile within about a minute
 MOST_TABLE = 1 << 16  # bytes of an array from outside that a kernel may hold

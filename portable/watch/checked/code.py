@@ -10,7 +10,6 @@ import ast
 import functools
 import math
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +25,6 @@ from .access import stopped
 from .memory import SITE_SHIFT
 
 PLACES = "__places__"  # a global of these functions only: the source places of their lines
-# folders of portable's own functions
-_OWN = tuple(str(Path(words.__file__).parents[2] / room) for room in ("core", "library"))
 _SCOPE = {
     **vars(words),
     **vars(access),
@@ -181,7 +178,7 @@ class Code:
     @lazy_attribute
     def leaks(self):
         """Return True if storing a float64 in float32 is reported as a mistake."""
-        own = [text.tree for text in self.texts if not text.file.startswith(_OWN)]
+        own = [text.tree for text in self.texts if not text.is_own]
         says_double = any(
             "float64" in (getattr(n, "id", ""), getattr(n, "attr", ""))
             for tree in own
