@@ -3,6 +3,7 @@
 from llvmlite import ir
 
 from ...language.types import BITS, UNSIGNED, is_float
+from .lines import like
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 # Moves that hide a number's range from LLVM, which would divide a short number by mul.hi.u32 without a
@@ -37,7 +38,7 @@ def _shift(ops, op, x, y, dtype, count):
     b, bits = ops.b, BITS[dtype]
     if count is not None and 0 <= count < bits:
         return {"<<": b.shl, ">>": b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)
-    y = ops.intrinsic("umin", [y, ops.constant_like(y, bits)])  # for PTX, LLVM uses the lower half of a count
+    y = ops.intrinsic("umin", [y, like(y, bits)])  # for PTX, LLVM uses the lower half of a count
     inside = b.icmp_unsigned("<", y, bits)
     if op == ">>" and dtype not in UNSIGNED:
         return b.ashr(x, b.select(inside, y, bits - 1))

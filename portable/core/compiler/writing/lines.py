@@ -78,12 +78,16 @@ def _typed(*values):
     return ", ".join([f"i64 {v}" if v.__class__ is int else f"{v.type} {v.get_reference()}" for v in values])
 
 
+def like(x, y):
+    """Return y, or for a number of Python's a constant of the type of x."""
+    if not isinstance(y, (int, float)):
+        return y
+    kind = x.type
+    return full(kind.element, kind.count, y) if kind.__class__ is ir.VectorType else kind(y)
+
+
 def _like(x, y):
-    """Return y as an operand of the type of x; a number of Python's is a constant of this type."""
-    if isinstance(y, (int, float)):
-        kind = x.type
-        y = full(kind.element, kind.count, y) if kind.__class__ is ir.VectorType else kind(y)
-    return y.get_reference()
+    return like(x, y).get_reference()
 
 
 class Builder(ir.IRBuilder):

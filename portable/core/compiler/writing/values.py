@@ -270,12 +270,6 @@ class Ops:
         whole = b.select(b.fcmp_ordered("<", x, float(low)), low, whole)
         return b.select(b.fcmp_unordered("uno", x, x), 0, whole)
 
-    def constant_like(self, x, number):
-        """Return a constant with the type of an LLVM value."""
-        if isinstance(x.type, ir.VectorType):
-            return self.full(x.type.element, number)
-        return x.type(number)
-
     def cast(self, v, dtype):
         """Return `v` converted to `dtype`."""
         if v.dtype == dtype:
@@ -490,7 +484,7 @@ class Ops:
     def masked(self, mask, bits):
         """Return bits where the mask is set. (A select, unlike an `and`, ignores undefined bits of dead
         lanes.)"""
-        return self.b.select(mask, bits, self.full(I1, 0))
+        return self.b.select(mask, bits, 0)
 
     def mask_value(self, mask):
         return self.full(I1, 1) if mask is None else mask

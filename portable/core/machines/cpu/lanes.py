@@ -117,10 +117,9 @@ class CpuTeam(Members):
         if W <= 8 or x.type.element not in (I64, F64):
             return Value(wide, VARYING, moved(x))
         narrow, whole = ir.VectorType(I32, W), ir.VectorType(I64, W)
-        half = ops.full(I64, 32)
         bits = b.bitcast(x, whole)
-        low, high = (b.zext(moved(b.trunc(v, narrow)), whole) for v in (bits, b.lshr(bits, half)))
-        return Value(wide, VARYING, b.bitcast(b.or_(low, b.shl(high, half)), x.type))
+        low, high = (b.zext(moved(b.trunc(v, narrow)), whole) for v in (bits, b.lshr(bits, 32)))
+        return Value(wide, VARYING, b.bitcast(b.or_(low, b.shl(high, 32)), x.type))
 
     def scan_members(self, ops, own, neutral, combine):
         return lane_prefixes(ops, own, neutral, combine)[1]
