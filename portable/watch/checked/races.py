@@ -148,7 +148,7 @@ def _pairs(run, all_of, group, seen, same_team, times):
         seen.update((int(group.site[a]), int(group.site[b])))
         if lines not in known:
             known.add(lines)
-            _note(run, all_of, group, a, b, same_team, times)
+            _note(run, group, *_in_turn(all_of, group, a, b, same_team), same_team, times)
 
 
 def _race(group, a, b, same_team):
@@ -170,11 +170,14 @@ def _race(group, a, b, same_team):
     return True
 
 
-def _note(run, all_of, group, a, b, same_team, times):
+def _in_turn(all_of, group, a, b, same_team):
+    """Return the plain access before the atomic one, else the later one in the kernel's course first."""
     first, second = group.how[a] > WRITE, group.how[b] > WRITE
-    # the plain access comes before the atomic one, else the later one in the kernel's course
-    if first if first != second else not _is_later(all_of, group, a, b, same_team):
-        a, b = b, a
+    swapped = first if first != second else not _is_later(all_of, group, a, b, same_team)
+    return (b, a) if swapped else (a, b)
+
+
+def _note(run, group, a, b, same_team, times):
     here, there = SITES[group.site[a]], SITES[group.site[b]]
     view, index = run.memory.owner(int(group.cell[a]))
     kind, advice = _kind(group, a, b, same_team)
