@@ -26,6 +26,7 @@ from portable.testing import watching
 
 from ..conformance.test_gate import EXAMPLES, KERNELS, REDUCTIONS, example
 from ..examples.test_more_examples import MORE
+from ..launching import hardly_optimised
 from ..models.test_ptx import MODELS
 
 # Kernels that those runs do not reach: they run in the checked space in tests/models/PACKAGE only, if it is
@@ -111,7 +112,7 @@ def checked(run):
     checking, before = Checking(), trials.MANY
     trials.MANY = 10_000  # number of accesses that further schedules of a large launch visit
     try:
-        with watching(seed=1), pk.listening(checking, into_graphs=True):
+        with hardly_optimised(), watching(seed=1), pk.listening(checking, into_graphs=True):
             run(list)
     finally:
         trials.MANY = before
