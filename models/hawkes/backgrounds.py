@@ -29,9 +29,9 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Frozen, SpaceLike, check_choice, check_count
+from ..shared import ArrayLike, Floats, Frozen, SpaceLike, check_choice, check_count, check_kind
 from .checks import check_enough, check_events, check_horizon, spread_of
-from .covariates import Covariates, draw_times, LogLinear, period_of
+from .covariates import Covariates, LogLinear, cell_of, clipped, corners_of, draw_times, period_of
 from .fit import Fit, fit
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase, check_positive
@@ -73,7 +73,7 @@ class BackgroundFit(Frozen, eq=False):
         Estimated share of offspring outside of the region, by simulation from the fit. Such events are not
         recorded, so theta counts only offspring inside.
     coefficients : ndarray, shape (2, n_covariates), or None
-        Of covariates: the estimates and their standard errors.
+        Of covariates of time, then of a grid: the estimates and their standard errors.
     """
 
     likelihood: Likelihood
@@ -97,6 +97,7 @@ def fit_background(
     polygon: Any = None,
     n_periods: int | None = None,
     covariates: Covariates | None = None,
+    grid: Covariates | None = None,
     bandwidth_km: float | None = None,
     start: ParametersBase | None = None,
     fixed: Sequence[str] = ("tau_x", "tau_t"),
@@ -126,6 +127,8 @@ def fit_background(
         from the data for "declustered".
     covariates : Covariates, optional
         Covariates of time, in place of periods: the rate is proportional to exp(b . z(t)).
+    grid : Covariates, optional
+        Covariates of space, not for "declustered": the density is proportional to exp(b . z(x)).
     bandwidth_km : float, optional
         Of "declustered": the width of all kernels. If not given, it is chosen from the data, possibly
         separately for each kernel.
@@ -172,8 +175,9 @@ def fit_background(
     region = region_of(box_km, polygon, locations)
     make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
     if covariates is not None:
-        make.in_time = LogLinear(covariates, times, make.span)
-        make.edges = make.in_time.edges
+        make.follow(covariates)
+    if grid is not None:
+        make.spread(grid)
     test = None
     if n_simulations:
         test = triggering_test(locations, times, n_simulations=n_simulations, space=space)
@@ -186,9 +190,7 @@ def fit_background(
         start, before = found.params, weights
         weights = (1.0 - likelihood.excitation_probabilities(start)) * make.inside
         # a constant background does not depend on the weights
-        converged = (
-            kind == "constant" and make.in_time is None or bool(np.abs(weights - before).max() < _MOVED)
-        )
+        converged = kind == "constant" and not make.parts or bool(np.abs(weights - before).max() < _MOVED)
         if converged:
             break
     if test is not None:
@@ -212,15 +214,18 @@ def fit_background(
         n_iterations,
         converged and found.converged,
         outside,
-        None if make.in_time is None else _coefficients(make.in_time, likelihood, found, weights),
+        _coefficients([*make.parts.values()], likelihood, found, weights) if make.parts else None,
     )
 
 
-def _coefficients(in_time, likelihood, found, weights):
+def _coefficients(parts, likelihood, found, weights):
     """Return the coefficients of covariates and their standard errors, from the joint observed information:
     the derivative in them is the sum over events of the share of the background times z less its mean."""
-    z, params = in_time.z[in_time.step] - in_time.mean, found.params
-    own = weights.sum() * in_time.spread - (z * (weights * (1.0 - weights))[:, None]).T @ z
+    z, params, at = np.hstack([one.z[one.cell] - one.mean for one in parts]), found.params, 0
+    own = -(z * (weights * (1.0 - weights))[:, None]).T @ z
+    for one in parts:
+        some = slice(at, at := at + len(one.b))
+        own[some, some] += weights.sum() * one.spread
 
     def shares(name, step):
         moved = replace(params, **{name: getattr(params, name) * math.exp(step)})
@@ -231,7 +236,7 @@ def _coefficients(in_time, likelihood, found, weights):
     # finite for parameters about which the events say something
     known = np.nan_to_num(found.log_covariance, posinf=0.0)
     errors = np.linalg.pinv(own - cross.T @ known @ cross, hermitian=True)
-    return np.stack([in_time.b, np.sqrt(np.diag(errors))])
+    return np.stack([np.concatenate([one.b for one in parts]), np.sqrt(np.diag(errors))])
 
 
 def _outside(region, likelihood, params):
@@ -265,15 +270,35 @@ class _Maker:
         if not self.inside.any():
             raise InputError("box_km holds no event")
         self.n_periods, self._given_km = n_periods, bandwidth_km
-        self.bandwidth_km = self.widths = self.in_time = None
-        self._tries = 0
+        self.bandwidth_km = self.widths = None
+        self._tries, self.parts = 0, {}
+
+    def follow(self, covariates):
+        """Let the rate follow covariates of time."""
+        edges = clipped(covariates, self.times[0], self.span)
+        values = covariates.values[np.diff(edges) > 0.0]
+        self.edges = self.times[0] + np.unique(edges)
+        hours, period = np.diff(self.edges), period_of(self.edges, self.times)
+        self.parts["time"] = LogLinear(period, hours, values)
+
+    def spread(self, grid):
+        """Let the density follow covariates of space."""
+        check_kind(grid, "grid", Covariates, "be hawkes.Covariates")
+        if self.kind == "declustered" or len(grid.axes) != self.locations.shape[1]:
+            raise InputError("grid needs edges for each dimension; 'declustered' has none")
+        self.grid, corners = grid, corners_of(grid)
+        areas = self.region.areas(*corners)
+        if not math.isclose(areas.sum(), self.region.area, rel_tol=1e-9):
+            raise InputError("grid must cover the region")
+        self.draw_cell = lambda random, k: random.uniform(*(side[k] for side in corners))
+        self.parts["space"] = LogLinear(cell_of(grid, self.locations), areas, grid.values)
 
     def __call__(self, weights):
         n, declustered = len(self.times), self.kind == "declustered"
         self._tries += 1
         # further choices could alternate between neighbouring values
         if self._tries <= (4 if declustered else 1):
-            if self.in_time is None:
+            if "time" not in self.parts:
                 n_periods = self.n_periods or self._choose_periods(weights)
                 self.edges = self.times[0] + self.span * np.linspace(0.0, 1.0, n_periods + 1)
             if declustered:
@@ -285,16 +310,22 @@ class _Maker:
         # each period therefore has at least half an event.
         counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
         rates = counts / counts.sum() / hours  # per hour; the integral is 1
-        if self.in_time is not None:
-            rates = self.in_time.fit(weights)
+        if "time" in self.parts:
+            rates = self.parts["time"].fit(weights)
         self.rates_per_h = n * rates
         law, places = _Law(self.region, n, self.edges, rates), np.full(n, 1.0 / self.region.area)
         if declustered:
             scale = self._scaled(weights, self.widths)
             law.density = functools.partial(self._density, scale, self.widths)
-            law.kernels = self.locations, weights, self.widths
+            widths = self.widths
+            law.parts = weights, lambda random, k: random.normal(self.locations[k], widths[k, None])
             # leave-one-out density: renormalise by the weights of the other events
             places = law.density(np.arange(n)) * (weights.sum() / np.maximum(weights.sum() - weights, 1e-300))
+        if "space" in self.parts:
+            part = self.parts["space"]
+            density = part.fit(weights)
+            places, law.density = density[part.cell], lambda at: density[cell_of(self.grid, at)]
+            law.parts = part.sizes * density, self.draw_cell
         places[~self.inside] = 0.0
         until = n * np.interp(self.times, self.edges, np.append(0.0, np.cumsum(rates * hours)))
         return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
@@ -359,7 +390,7 @@ class _Law:
     the last period.
 
     density : callable (places), uniform if None
-    kernels : places, weights and widths of the kernels of the density
+    parts : weights of kernels or cells, and a function that draws a place from each of some of them
     """
 
     region: Any
@@ -367,7 +398,7 @@ class _Law:
     edges: Floats
     rates: Floats
     density: Any = None
-    kernels: Any = None
+    parts: Any = None
 
     def rate(self, times):
         return self.rates[period_of(self.edges, times)]
@@ -383,12 +414,12 @@ class _Law:
         cuts = np.unique(np.clip([begin, end, *self.edges], begin, end))
         means = mu0 * self.n * self.rate(0.5 * (cuts[1:] + cuts[:-1])) * np.diff(cuts)
         times, region = draw_times(random, cuts, means[:, None])[0], self.region
-        if self.kernels is None:
+        if self.parts is None:
             return region.draw(random, len(times)), times
-        locations, weights, widths = self.kernels
+        weights, draw = self.parts
         which = random.choice(len(weights), len(times), p=weights / weights.sum())
         places, outside = np.empty((len(times), len(region.low))), np.ones(len(times), bool)
-        while outside.any():  # kernels are truncated to the region
-            places[outside] = random.normal(locations[which[outside]], widths[which[outside], None])
+        while outside.any():  # kernels and cells are truncated to the region
+            places[outside] = draw(random, which[outside])
             outside = ~region.holds(places)
         return places, times

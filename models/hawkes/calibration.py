@@ -223,7 +223,8 @@ def coverage(background: str, clusters: str = "both", *, n_sets: int = 200, **ho
 
     Immigrants are uniform over a square and a year for "constant" and "paper" (the kernel density over all
     events); their rate is three times as high in the second half for "piecewise" and follows the hour of the
-    day for "covariates"; and half of them are near three centres for "declustered".
+    day, and their density a grid, for "covariates"; and half of them are near three centres for
+    "declustered".
 
     Parameters
     ----------
@@ -372,7 +373,7 @@ def _clustered(background, truth, seed, space, k):
     else:
         how |= {"box_km": _BOX, "start": start, "n_simulations": 0}
         if background == "covariates":
-            background, how["covariates"] = "constant", _DAYS
+            background, how = "constant", how | {"covariates": _DAYS, "grid": _GRID}
         whole = fit_background(made.locations, made.times, background, **how)
         found, held = whole.fit, {}
         if whole.coefficients is not None:
@@ -487,10 +488,15 @@ def _gradient(random, n):
 
 def _following(table, b, random, n):
     """Draw places uniformly, and times at a rate that follows covariates."""
-    mass = np.diff(table.edges_h) * np.exp(table.values @ b)
+    mass = np.diff(table.axes[0]) * np.exp(table.values @ b)
     which = random.choice(len(mass), n, p=mass / mass.sum())
-    times = random.uniform(table.edges_h[which], table.edges_h[which + 1])
+    times = random.uniform(table.axes[0][which], table.axes[0][which + 1])
     return random.uniform(0.0, _SIDE_KM, (n, 2)), times
+
+
+def _varied(random, n):
+    places, times = _following(_DAYS, _B[:2], random, n)
+    return np.maximum(0.625 * places, 2.5 * places - 15.0), times
 
 
 def _late(random, n):
@@ -516,7 +522,9 @@ def _table(hours, step, period_h):
     return Covariates(edges, season(edges, period_h))
 
 
-_DAYS, _B = _table(_YEAR_H, 1.0, 24.0), np.array([0.8, -0.5])
+_DAYS, _GRID = _table(_YEAR_H, 1.0, 24.0), Covariates([[0.0, 5.0, _SIDE_KM]] * 2, np.indices((2, 2)).T)
+# of places 80 % are in the lower half along each side, evenly
+_B = np.append([0.8, -0.5], np.log([0.25] * 2))
 SHAPES = {
     "square": _square,
     "disc": _disc,
@@ -529,5 +537,5 @@ SHAPES = {
 _IMMIGRATION = {
     "piecewise": _late,
     "declustered": _gathered,
-    "covariates": functools.partial(_following, _DAYS, _B),
+    "covariates": _varied,
 }

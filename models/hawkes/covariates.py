@@ -3,29 +3,33 @@ their integrals are exact sums."""
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Floats, check_count, check_kind
-from .checks import check_each, check_edges
+from ..shared import ArrayLike, Floats, check_count, check_kind, check_numbers
+from .checks import check_edges
 from .parameters import check_positive
 
-_MOST_EVENTS = 10**8  # that are drawn at once
+_MOST_EVENTS = 100_000_000  # that are drawn at once
 _MOST_STEPS, _CLOSE = 100, 1e-9  # of Newton's method; a smaller change of a log-rate ends it
 
 
 class Covariates:
-    """A table of covariates over time, such as temperatures, holidays, or a `season`.
+    """A table of covariates over time, such as temperatures, holidays, or a `season`; or over a grid of
+    places.
 
     Parameters
     ----------
-    edges_h : array-like, shape (n_steps + 1,), hours, increasing
-        They must cover the window of the events, and of a forecast.
-    values : array-like, shape (n_steps, n_covariates)
-        Stored less their means over these hours: mu is the rate where covariates have their means.
+    edges : array-like, shape (n_steps + 1,), hours, increasing
+        They must cover the window of the events, and of a forecast. Of a grid: a sequence of such edges, in
+        kilometres, for each dimension; they must cover the region.
+    values : array-like, shape (n_steps, n_covariates); of a grid (*cells, n_covariates)
+        Stored less their means over the table: mu is the rate where covariates have their means.
 
     Raises
     ------
@@ -33,36 +37,43 @@ class Covariates:
         Edges that do not increase; not one row of values for each step.
     """
 
-    def __init__(self, edges_h: ArrayLike, values: ArrayLike) -> None:
-        self.edges_h = check_edges(edges_h, "edges_h")
-        values = check_each(values, "values", len(self.edges_h) - 1, "steps", 2)
-        self.values = values - np.average(values, axis=0, weights=np.diff(self.edges_h))
+    def __init__(self, edges: Any, values: ArrayLike) -> None:
+        axes = edges if np.ndim(edges[0]) else [edges]
+        self.axes = [check_edges(axis, "edges") for axis in axes]
+        sizes = functools.reduce(np.multiply.outer, map(np.diff, self.axes))
+        values = check_numbers(values, "values", sizes.ndim + 1)
+        self.shape = sizes.shape
+        if values.shape[:-1] != self.shape:
+            raise ShapeError(f"values has shape {values.shape}; expected {self.shape} and covariates")
+        values = values.reshape(sizes.size, -1)
+        self.values = values - np.average(values, axis=0, weights=sizes.ravel())
+
+
+def cell_of(grid, places):
+    """Return the cell of each place, the nearest one for places outside of the grid."""
+    return np.ravel_multi_index([*map(period_of, grid.axes, places.T)], grid.shape)
+
+
+def corners_of(grid):
+    """Return the lower and the upper corners of all cells, shape (n_cells, n_dims) each."""
+    index = np.indices(grid.shape).reshape(len(grid.axes), -1)
+    return [np.stack([axis[k + one] for axis, k in zip(grid.axes, index)], axis=1) for one in (0, 1)]
 
 
 class LogLinear:
-    """A rate exp(b . z) over steps of time, up to a factor, whose integral is 1.
+    """A density exp(b . z) over cells of time or space, up to a factor, whose integral is 1; `cell` is that
+    of each event, `sizes` and `z` are those of the cells."""
 
-    Parameters
-    ----------
-    table : Covariates
-    times : ndarray, shape (n_events,)
-    span : float
-        Hours from the first event on.
-    """
-
-    def __init__(self, table, times, span):
-        edges = clipped(table, times[0], span)
-        self.z, self.hours = table.values[np.diff(edges) > 0.0], np.diff(np.unique(edges))
-        self.edges = times[0] + np.append(0.0, np.cumsum(self.hours))
-        self.step, self.b = period_of(self.edges, times), np.zeros(self.z.shape[1])
+    def __init__(self, cell, sizes, z):
+        self.cell, self.sizes, self.z, self.b = cell, sizes, z, np.zeros(z.shape[1])
 
     def fit(self, weights):
-        """Maximise the likelihood of weighted events by Newton's method; return the rate in each step."""
-        share = weights @ self.z[self.step] / weights.sum()
+        """Maximise the likelihood of weighted events by Newton's method; return the density in each cell."""
+        share = weights @ self.z[self.cell] / weights.sum()
         for _ in range(_MOST_STEPS):  # without events in some steps there is no maximum
             rates = np.exp(self.z @ self.b)
-            rates /= self.hours @ rates
-            parts = (self.hours * rates)[:, None] * self.z
+            rates /= self.sizes @ rates
+            parts = (self.sizes * rates)[:, None] * self.z
             self.mean = parts.sum(axis=0)
             self.spread = parts.T @ self.z - np.outer(self.mean, self.mean)
             step = np.linalg.pinv(self.spread, hermitian=True) @ (share - self.mean)
@@ -87,17 +98,19 @@ def growth_of(table, params):
 def clipped(table, begin, hours):
     """Return the edges within `hours` from `begin` on, relative to `begin`, which the table must cover."""
     step_of(table, begin + np.array([0.0, hours]))
-    return np.clip(table.edges_h - begin, 0.0, hours)
+    return np.clip(table.axes[0] - begin, 0.0, hours)
 
 
 def step_of(table, times):
     """Return the step of each time; raise InputError for a time outside of the table."""
     check_kind(table, "covariates", Covariates, "be hawkes.Covariates")
-    low, high = table.edges_h[[0, -1]]
+    if len(table.axes) > 1:
+        raise InputError("covariates is a grid; expected a table over time")
+    low, high = table.axes[0][[0, -1]]
     outside = times[(times < low) | (times > high)]
     if outside.size:
         raise InputError(f"covariates cover {low:g} to {high:g} hours; expected also {outside[0]:g}")
-    return period_of(table.edges_h, times)
+    return period_of(table.axes[0], times)
 
 
 def season(edges_h: ArrayLike, period_h: float, n_waves: int = 1) -> Floats:

@@ -36,6 +36,11 @@ class Box:
     def draw(self, random, n):
         return random.uniform(self.low, self.high, (n, len(self.low)))
 
+    def areas(self, low, high):
+        """Return the area inside the region of each of some boxes."""
+        sides = np.minimum(high, self.high) - np.maximum(low, self.low)
+        return np.maximum(sides, 0.0).prod(axis=1)
+
     def mass(self, places, widths):
         """Return the mass inside the region of a normal density about each place, with sds `widths`."""
         mass = np.ones(len(places))
@@ -69,6 +74,11 @@ class Polygon:
             some = random.uniform(self.low, self.high, (2 * n, 2))
             found = np.concatenate([found, some[self.holds(some)]])
         return found[:n]
+
+    def areas(self, low, high):
+        """Return the area inside the region of each of some boxes."""
+        shapely = need("shapely", "maps", "polygons")
+        return shapely.area(shapely.intersection(self.shape, shapely.box(*low.T, *high.T)))
 
     def mass(self, places, widths):
         """Return the mass inside the region of a normal density about each place, with sds `widths`."""

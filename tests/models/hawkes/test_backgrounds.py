@@ -100,17 +100,18 @@ def test_a_rate_that_changes_is_found():
     assert found.rates_per_h.mean() * 8766.0 == pytest.approx(300.0, rel=0.2)
 
 
-def test_a_rate_follows_the_hour():
+def test_a_background_follows_the_hour_and_a_grid():
     """Coefficients are within four standard errors, and the rate is their exponential."""
-    follow = calibration._IMMIGRATION["covariates"]
-    table, truth = follow.args
-    events = hawkes.simulate(CLUSTERS["fast"], n_immigrants=400.0, horizon_h=8766.0, immigrants=follow)
+    varied, table = calibration._varied, calibration._DAYS
+    events = hawkes.simulate(CLUSTERS["fast"], n_immigrants=400.0, horizon_h=8766.0, immigrants=varied)
     how = {"covariates": table, "horizon_h": 8766.0}
-    found = fit_background(*events[:2], "constant", **how)
+    found = fit_background(*events[:2], "constant", grid=calibration._GRID, box_km=BOX, **how)
     b, errors = found.coefficients
-    assert (np.abs(b - truth) < 4.0 * errors).all() and errors.max() < 0.1
+    assert (np.abs(b - calibration._B) < 4.0 * errors).all() and errors.max() < 0.2
     noon, midnight = found.background.at(np.full((2, 2), 5.0), np.array([36.5, 24.5]))
-    assert np.log(noon / midnight) == pytest.approx((table.values[36] - table.values[24]) @ b)
+    assert np.log(noon / midnight) == pytest.approx((table.values[36] - table.values[24]) @ b[:2])
+    drawn = found.background.draw(np.random.default_rng(1), 9.0, 0.0, 8766.0)[0]
+    assert (drawn < 5.0).mean() == pytest.approx(0.8, abs=0.05)
     with pytest.raises(InputError, match="leave out n_periods"):
         fit_background(*events[:2], n_periods=3, **how)
     late = hawkes.Covariates([0.0, 400.0, 900.0], [[0.0], [1.0]])  # nothing comes after 400 hours
@@ -144,6 +145,9 @@ WRONG = [
     ),
     (lambda: fit_background(*NINE, box_km=((50.0, 51.0),) * 2), InputError, "box_km holds no event"),
     (lambda: fit_background(0 * NINE[0], NINE[1]), InputError, "locations have no extent"),
+    (lambda: fit_background(*NINE, grid=calibration._GRID), InputError, "grid needs edges for each dim"),
+    (lambda: fit_background(*NINE, "constant", grid=calibration._GRID), InputError, "grid must cover"),
+    (lambda: fit_background(*NINE, covariates=calibration._GRID), InputError, "covariates is a grid"),
 ]
 
 

@@ -10,14 +10,23 @@ import numpy as np
 import pytest
 
 from portable.models import hawkes
-from portable.models.hawkes import fit, likelihood, Likelihood, jitter, notes, places, sample_posterior
+from portable.models.hawkes import (
+    fit,
+    jitter,
+    likelihood,
+    Likelihood,
+    notes,
+    Parameters,
+    places,
+    sample_posterior,
+)
 from portable.errors import InputError
 
 from .events import PARAMS, random_events
 
 pytestmark = pytest.mark.usefixtures("serial")
 
-START = hawkes.Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
+START = Parameters(0.5, 1.6, 336.0, 0.3, 1.0, 1.0)
 
 
 def centroids(n_events=400, n_places=39, seed=3):
@@ -80,7 +89,7 @@ def test_what_is_not_identified():
 def test_notes():
     locations, times = random_events(200)
     likelihood = Likelihood(locations, times)
-    said = " ".join(notes(likelihood, hawkes.Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
+    said = " ".join(notes(likelihood, Parameters(0.7, 1e-6, 1e9, 1.2, 1e-3, 0.4)))
     for words in (
         "the branching ratio is 1.2",
         "tau_x is 1e-06 km, but places spread over",
@@ -88,9 +97,9 @@ def test_notes():
     ):
         assert words in said
     assert "includes slow clusters" in " ".join(
-        notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4))
+        notes(likelihood, Parameters(0.7, 0.5, 300.0, 0.3, 1e-3, 0.4))
     )
-    assert not notes(likelihood, hawkes.Parameters(0.7, 0.5, 300.0, 0.3, 0.1, 0.4), n_simulations=0)
+    assert not notes(likelihood, Parameters(0.7, 0.5, 300.0, 0.3, 0.1, 0.4), n_simulations=0)
 
 
 def test_a_start_without_a_rate_says_what_to_do():

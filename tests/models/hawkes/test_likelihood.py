@@ -15,6 +15,11 @@ from . import reference
 from .closed_forms import PHI, two_events
 from .events import PARAMS, assert_agrees, random_events
 
+METHODS = ["all_pairs", "windowed", "cells"]
+each_method = pytest.mark.parametrize("method", METHODS)
+each_dimension = pytest.mark.parametrize("n_dims", [1, 2, 3])
+each_self = pytest.mark.parametrize("background_self", [True, False])
+
 
 def log_likelihood(locations, times, params, **options):
     return Likelihood(locations, times, **options).log_likelihood(params)
@@ -24,12 +29,11 @@ def excitation_probabilities(locations, times, params, **options):
     return Likelihood(locations, times, **options).excitation_probabilities(params)
 
 
-METHODS = ["all_pairs", "windowed", "cells"]
 N_EVENTS = 41  # neither a multiple of a pack nor of a warp, and few enough for the interpreter
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("n_dims", [1, 2, 3])
+@each_method
+@each_dimension
 def test_agrees_with_the_reference(space, n_dims, method):
     locations, times = random_events(N_EVENTS, n_dims)
     wanted = reference.log_likelihood(locations, times, PARAMS)
@@ -45,7 +49,7 @@ def many_events(n_events):
     return locations, times, reference.log_likelihood(locations, times, PARAMS)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_sums_of_several_blocks(space, method):
     """Members add 32 terms at a time: here each of the 128 members of a GPU's team has more than 32."""
     n_events = 300 if space == "checked" else 4500
@@ -54,8 +58,8 @@ def test_sums_of_several_blocks(space, method):
     assert_agrees(log_likelihood(locations, times, PARAMS, space=space, **options), wanted, n_events)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("background_self", [True, False])
+@each_method
+@each_self
 def test_probabilities_agree_with_the_reference(space, background_self, method):
     locations, times = random_events(N_EVENTS)
     options = {"background_self": background_self}
@@ -84,7 +88,7 @@ def test_mixed_precision(space, n_dims, method):
     mixed_agrees(space, method, locations, times, PARAMS)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
     """Float32 hours would be 28 s apart there; the excitation decays within a minute and the gaps are
     seconds."""
@@ -97,7 +101,7 @@ def test_mixed_precision_keeps_minutes_after_thirteen_years(space, method):
     mixed_agrees(space, method, locations, times, params)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_mixed_precision_works_on_any_map(space, method):
     """Coordinates of 5,000 km, as on a national grid, are half a metre apart in float32; excitation extends
     over 10 m."""
@@ -119,7 +123,7 @@ def test_no_gap_is_too_short_to_excite(space, precision):
     assert_agrees(got, wanted, 3, np.float32)
 
 
-@pytest.mark.parametrize("n_dims", [1, 2, 3])
+@each_dimension
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_the_centre_has_the_bits_of_the_mean(n_dims, order):
     locations, times = random_events(1000, n_dims)
@@ -129,9 +133,9 @@ def test_the_centre_has_the_bits_of_the_mean(n_dims, order):
     assert_array_equal(likelihood.sums.locations, locations - locations.mean(axis=0))
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("background_self", [True, False])
-@pytest.mark.parametrize("n_dims", [1, 2, 3])
+@each_method
+@each_self
+@each_dimension
 def test_two_events_by_hand(space, n_dims, background_self, method):
     locations, times = np.zeros((2, n_dims)), np.array([3.0, 7.0])
     locations[1, -1] = 0.5
@@ -160,7 +164,7 @@ def test_one_event_without_its_own_background_is_impossible(space):
     assert likelihood.excitation_probabilities(PARAMS).tolist() == [0.0]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_all_events_at_one_time(space, method):
     """Ties excite no events, and no events are expected before the first event or after the last."""
     likelihood = Likelihood(np.ones((9, 2)), np.full(9, 6.0), method=method, space=space)
@@ -187,7 +191,7 @@ def test_a_later_horizon(space):
 
 
 @pytest.mark.parametrize("keep_background", [True, False])
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_one_likelihood_for_many_parameters(space, method, keep_background):
     """Values stored between evaluations are never stale, whichever parameter changes, and back again."""
     locations, times = random_events(N_EVENTS)

@@ -275,7 +275,7 @@ def test_wrong_calls(monkeypatch):
         (ShapeError, "branching has shape", lambda: Mutual([1.0], [[1.0, 2.0]], 1.0)),
         (InputError, r"rates\[0\] is 0", lambda: Mutual([1.0], [[1.0]], 0.0)),
         (InputError, "expected less than 1", lambda: simulate_mutual(endless, 99.0)),
-        (ShapeError, "values has 1 entries for 2", lambda: Covariates([0.0, 1.0, 2.0], [[3.0]])),
+        (ShapeError, "values has shape", lambda: Covariates([0.0, 1.0, 2.0], [[3.0]])),
         (InputError, "period_h is 0", lambda: season([0.0, 1.0], 0)),
         (InputError, "cover 0 to 6000 hours", lambda: MutualLikelihood([9e3] * 2, [0, 0], **far)),
         (ShapeError, "params has 0", lambda: simulate_mutual(endless, 1.0, covariates=TABLE)),

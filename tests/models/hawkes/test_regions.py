@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from portable.errors import InputError, ShapeError
 from portable.models import hawkes
-from portable.models.hawkes import regions
+from portable.models.hawkes import fit_background, read_catalogue, regions
 from portable.models.hawkes.__main__ import main
 
 pytest.importorskip("shapely", reason="polygons need shapely")
@@ -75,14 +75,11 @@ def test_noise_in_a_disc():
     times = np.sort(random.uniform(0.0, 8766.0, 800))
     how = {"horizon_h": 8766.0, "n_simulations": 0, "space": "threads"}
     boxed, right = (
-        hawkes.fit_background(places, times, "constant", **how, **window).fit
-        for window in ({}, {"polygon": DISC})
+        fit_background(places, times, "constant", **how, **window).fit for window in ({}, {"polygon": DISC})
     )
     assert boxed.params.theta > 0.3 and right.params.theta < 0.1
     assert right.params.mu0 == pytest.approx(1.0, abs=0.1)
-    spread = hawkes.fit_background(
-        places, times, "declustered", bandwidth_km=5.0, polygon=DISC, max_iter=2, **how
-    )
+    spread = fit_background(places, times, "declustered", bandwidth_km=5.0, polygon=DISC, max_iter=2, **how)
     grid = np.stack(np.meshgrid(*(np.arange(-19.9, 20.0, 0.4),) * 2), axis=-1).reshape(-1, 2)
     mass = spread.background.at(grid, np.full(len(grid), 4000.0)).sum() * 0.4**2 * 8766.0 / 800.0
     assert mass == pytest.approx(1.0, abs=0.02)  # kernels keep their mass within the disc
@@ -93,13 +90,13 @@ def test_noise_in_a_disc():
 def test_longitude_and_latitude():
     """A polygon is projected as the events are."""
     table = {"lon": [10.0, 10.2, 10.4], "lat": [50.0, 50.2, 50.1], "t": [0.0, 5.0, 9.0]}
-    events = hawkes.read_catalogue(table, places=("lon", "lat"), time="t", lonlat=True)
+    events = read_catalogue(table, places=("lon", "lat"), time="t", lonlat=True)
     region = regions.Polygon(events.polygon([[9.9, 49.9], [10.5, 49.9], [10.5, 50.3], [9.9, 50.3]]))
     height, width = math.radians(0.4) * 6371.0, math.radians(0.6) * 6371.0 * math.cos(math.radians(50.1))
     assert region.holds(events.locations).all() and region.area == pytest.approx(height * width, rel=2e-3)
 
     # over 25 degrees edges along a parallel are curves on the plane; areas are those of the sphere
-    wide = hawkes.read_catalogue(
+    wide = read_catalogue(
         {"lon": [170.0, -165.0, -177.0], "lat": [25.0, 50.0, 37.0], "t": [0.0, 5.0, 9.0]},
         places=("lon", "lat"),
         time="t",
@@ -109,7 +106,7 @@ def test_longitude_and_latitude():
     between = math.sin(math.radians(50.0)) - math.sin(math.radians(25.0))
     assert region.area == pytest.approx(6371.0088**2 * math.radians(25.0) * between, rel=1e-5)
     with pytest.raises(InputError, match="places names the column of times, 't'"):
-        hawkes.read_catalogue(table, places=("lon", "t"), time="t")
+        read_catalogue(table, places=("lon", "t"), time="t")
 
 
 def test_the_command(tmp_path, told, capsys):
@@ -144,9 +141,9 @@ def test_wrong_calls():
         (InputError, "No such file", "nowhere.geojson"),
     ):
         with pytest.raises(error, match=words):
-            hawkes.fit_background(x, t, "constant", polygon=wrong)
+            fit_background(x, t, "constant", polygon=wrong)
     with pytest.raises(InputError, match="replaces box_km"):
-        hawkes.fit_background(x, t, "constant", polygon=ELL, box_km=((0.0, 9.0),) * 2)
+        fit_background(x, t, "constant", polygon=ELL, box_km=((0.0, 9.0),) * 2)
 
 
 def test_offspring_beyond_the_edge_are_told():
@@ -161,7 +158,7 @@ def test_offspring_beyond_the_edge_are_told():
         seed=random,
     )
     inside = (np.abs(made.locations) <= 1.0).all(axis=1)
-    found = hawkes.fit_background(
+    found = fit_background(
         made.locations[inside],
         made.times[inside],
         "constant",

@@ -9,7 +9,7 @@ from scipy import stats
 
 from portable.errors import DTypeError, InputError, ShapeError
 from portable.models import hawkes
-from portable.models.hawkes import figures
+from portable.models.hawkes import figures, Likelihood, Parameters
 
 from .events import wrong_calls
 
@@ -49,15 +49,13 @@ def test_the_forecast_of_marks():
     kind = hawkes.compose("exponential", marks=True)
     truth = kind(1.0, 1.0, 336.0, 0.3, 0.1, 0.2, 0.5)
     made = hawkes.simulate(truth, n_immigrants=100, horizon_h=1000.0, seed=3)
-    likelihood = hawkes.Likelihood(
-        *made[:2], marks=made.marks, reference_mark=0.0, horizon_h=1000.0, space="serial"
-    )
+    likelihood = Likelihood(*made[:2], marks=made.marks, reference_mark=0.0, horizon_h=1000.0, space="serial")
     found = hawkes.forecast(likelihood, truth, 200.0, n_draws=20, seed=1)
     assert [len(one) for one in found.marks] == found.counts.tolist() and found.counts.sum() > 20
     assert np.isin(np.concatenate(found.marks), made.marks).all()
     plain = hawkes.forecast(
-        hawkes.Likelihood(*made[:2], space="serial"),
-        hawkes.Parameters(1.0, 1.0, 1.0, 0.3, 0.1, 0.2),
+        Likelihood(*made[:2], space="serial"),
+        Parameters(1.0, 1.0, 1.0, 0.3, 0.1, 0.2),
         50.0,
         n_draws=2,
     )
@@ -101,11 +99,11 @@ def likelihood_of(at, seed):
     places = TOWNS[random.integers(0, 2, N)] + random.normal(0.0, SD, (N, 2))
     times = np.sort(random.uniform(0.0, YEAR, N))
     background = hawkes.Background(N * at(places) / YEAR, N, at=lambda x, t: N * at(x) / YEAR)
-    return hawkes.Likelihood(places, times, background=background, horizon_h=YEAR, space="serial")
+    return Likelihood(places, times, background=background, horizon_h=YEAR, space="serial")
 
 
 def test_residuals_in_space(space):
-    params, box = hawkes.Parameters(1.0, 1.0, 1.0, 1e-6, 1.0, 0.1), ((0.0, 10.0),) * 2
+    params, box = Parameters(1.0, 1.0, 1.0, 1e-6, 1.0, 0.1), ((0.0, 10.0),) * 2
     right = hawkes.thinned_residuals(likelihood_of(density, 6), params, box_km=box)
     even = likelihood_of(lambda x: np.full(len(x), 0.01), 6)
     wrong = hawkes.thinned_residuals(even, params, box_km=box)
