@@ -66,7 +66,9 @@ def read_call(build, node):
     if not isinstance(callee, Known):
         hint = "; an element is x[i]" * is_array(callee)
         build.refuse(node, f"`{ast.unparse(node.func)}` is {describe(callee)} and cannot be called{hint}")
-    return made_record(build, callee.value, node) or call_known(build, callee.value, node)
+    if fields := fields_of(callee.value):
+        return Record(arguments_of(build, fields, node), fields.params)
+    return call_known(build, callee.value, node)
 
 
 def method_of(build, base, node):
@@ -89,12 +91,6 @@ def method_of(build, base, node):
             " elements and .reshape(...)",
         )
     return None
-
-
-def made_record(build, cls, node):
-    """Return the record that a call of a class constructs; None for other callables."""
-    fields = fields_of(cls)
-    return fields and Record(arguments_of(build, fields, node), fields.params)
 
 
 def replaced(build, record, node):

@@ -26,11 +26,6 @@ from ...language.types import (
 _ROUNDED = {"ceil", "copysign", "floor", "rint", "sqrt", "trunc"}  # correctly rounded, also by NumPy
 
 
-def _fits(number):
-    """Return True if a constant, truncated, is an integer of 32 bits; others wrap at run time."""
-    return abs(number) < 2.0**31 - 1.0
-
-
 class Operations:
     """Base class of builders, which provide `block` (the place of new operations), `order` (all nodes),
     `line`, `at`, and the kernel's own `float_dtype`."""
@@ -190,7 +185,9 @@ class Operations:
             return self.cast(v, "int") if v.dtype == "bool" else v
         round_ = round if name == "rint" else getattr(math, name)
         number = converted_constant(v, "int", self.float_dtype)
-        return self.const(round_(number)) if _fits(number) else self.operation("whole", v, attr=name)
+        if abs(number) < 2.0**31 - 1.0:
+            return self.const(round_(number))
+        return self.operation("whole", v, attr=name)  # which wraps at run time
 
     def rounded(self, v):
         """Return a function's result as a rounded value, so that a product in it is not fused with the
