@@ -51,6 +51,9 @@ class Terms:
     def __truediv__(self, other):
         return self * function(lambda v: 1 / v, other)
 
+    def __rtruediv__(self, other):
+        return terms_of(other) / self
+
     def __mod__(self, n):
         return self - floor(self / n) * n
 
