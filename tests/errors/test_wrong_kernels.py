@@ -321,7 +321,7 @@ def test_a_refusal_says_what_to_write(line, remedy):
             f"<remedy {line}>",
         )["k"]
         with pytest.raises(KernelError, match=remedy):
-            pk.parallel_for(5, kernel, X)
+            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, X)
 
 
 def test_a_kernel_is_no_method_and_has_the_policy_s_indices():
