@@ -43,7 +43,7 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver reports no name of this GPU, so it has no record; put nvidia-smi on the path"
+            "--space: the driver reports no name of this GPU, which has no record; put nvidia-smi on the path"
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
     return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
@@ -76,42 +76,39 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA or document["schema_version"] != SCHEMA_VERSION:
-            raise InputError(f"'{path}' has another layout than expected. Restore it by git.")
+            raise ValueError("another layout")
         own = document["machine"]["kind"]
         for row in document["headlines"]:
             _check(row)
         for claim in document["claims"]:
-            for name in ("question", "figure", "command", "date", "commit"):
-                _text(claim, name)
+            _texts(claim, *"question figure command date commit".split())
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"'{path}' is damaged ({one_line(error)}). Restore it by git, or move it away."
-        ) from error
+        raise InputError(f"'{path}' is damaged ({one_line(error)}). Restore it by git.") from error
     if machine is not None and own != machine:
         raise InputError(
-            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name the folder"
-            " by --records, or move the file."
+            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name another"
+            " by --records."
         )
     return document
 
 
 def _check(row):
-    for name in (*TEXTS, *(row.keys() & {"host", "note"})):
-        _text(row, name)
+    _texts(row, *TEXTS, *(row.keys() & {"host", "note"}))
     numbers = {f"{name}, {part}": row[name][part] for name in FIGURES for part in NUMBERS}
     for name, value in [*numbers.items(), ("seconds", row["seconds"])]:
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise ValueError(f"{name}: {value!r} is not positive")
-    low, high = map(float, row["ratio"]["interval"])
-    _text(row["identity"], "source")
+    _, _ = map(float, row["ratio"]["interval"])
+    _texts(row["identity"], "source")
     dict(row["identity"]["versions"])
 
 
-def _text(row, name):
-    if not isinstance(row[name], str):
-        raise TypeError(f"{name}: {row[name]!r} is no text")
+def _texts(row, *names):
+    for name in names:
+        if not isinstance(row[name], str):
+            raise TypeError(f"{name}: {row[name]!r} is no text")
 
 
 def empty(machine: str) -> dict[str, Any]:
@@ -136,14 +133,21 @@ def _key(row):
 
 
 def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the document with these rows instead of the earlier ones of the same headlines; notes are
-    kept."""
-    fresh = {_key(row) for row in rows}
-    kept = [row for row in document["headlines"] if _key(row) not in fresh]
-    notes = {_key(row): {"note": row["note"]} for row in document["headlines"] if row.get("note")}
-    rows = [row | notes.get(_key(row), {}) for row in rows]
-    machine = {"kind": document["machine"]["kind"], **facts}
-    return document | {"machine": machine, "headlines": sorted([*kept, *rows], key=_key)}
+    """Return the document with these rows instead of the earlier ones of the same headlines; notes are kept.
+
+    Intervals of one commit become one that covers both: a machine has states that outlast a run, such as
+    neighbours that share its memory, and a record made in one of them would accuse the next.
+    """
+    known = {_key(row): row for row in document["headlines"]}
+    for row in rows:
+        old = known.get(_key(row), {})
+        if old.get("note"):
+            row["note"] = old["note"]
+        if all(row[name] == old.get(name) for name in ("commit", "title", "identity")):
+            both = row["ratio"]["interval"] + old["ratio"]["interval"]
+            row["ratio"]["interval"] = [min(both), max(both)]
+        known[_key(row)] = row
+    return document | {"machine": document["machine"] | facts, "headlines": sorted(known.values(), key=_key)}
 
 
 def write(path: Path, document: dict[str, Any]) -> bool:
