@@ -214,7 +214,7 @@ def fit_background(
         n_iterations,
         converged and found.converged,
         outside,
-        _coefficients([*make.parts.values()], likelihood, found, weights) if make.parts else None,
+        _coefficients(make.parts.values(), likelihood, found, weights) if make.parts else None,
     )
 
 
@@ -305,13 +305,14 @@ class _Maker:
                 self.widths = self._choose(weights)
                 self.bandwidth_km = float(np.median(self.widths))
         hours = np.diff(self.edges)
-        counts = np.bincount(period_of(self.edges, self.times), weights, minlength=len(hours))
-        # In a period without background events the background would be 0 and its events certain offspring;
-        # each period therefore has at least half an event.
-        counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
-        rates = counts / counts.sum() / hours  # per hour; the integral is 1
         if "time" in self.parts:
             rates = self.parts["time"].fit(weights)
+        else:
+            counts = np.bincount(period_of(self.edges, self.times), weights, minlength=len(hours))
+            # In a period without background events the background would be 0 and its events certain
+            # offspring; each period therefore has at least half an event.
+            counts = np.maximum(counts, 0.5 if len(hours) > 1 else 0.0)
+            rates = counts / counts.sum() / hours  # per hour; the integral is 1
         self.rates_per_h = n * rates
         law, places = _Law(self.region, n, self.edges, rates), np.full(n, 1.0 / self.region.area)
         if declustered:
