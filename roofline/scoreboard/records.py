@@ -43,7 +43,7 @@ def kind(facts: dict[str, Any]) -> str:
     """
     if facts["space"].startswith("cuda") and not facts["device"]:
         raise InputError(
-            "--space: the driver reports no name of this GPU, which has no record; put nvidia-smi on the path"
+            "--space: the driver reports no name of this GPU for its record; put nvidia-smi on the path"
         )
     cpu = " ".join(filter(None, (facts["cpu"], facts["cpu_id"])))
     return facts["device"] or f"{cpu}, {facts['cores']} core{'s' * (facts['cores'] > 1)}"
@@ -81,26 +81,29 @@ def read(path: Path, machine: str | None = None) -> dict[str, Any]:
         for row in document["headlines"]:
             _check(row)
         for claim in document["claims"]:
-            _texts(claim, *"question figure command date commit".split())
+            _texts(claim, "question", "figure", "command", "date", "commit")
     except OSError as error:
         raise InputError(f"'{path}' cannot be read: {error.strerror}.") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"'{path}' is damaged ({one_line(error)}). Restore it by git.") from error
+        raise InputError(
+            f"'{path}' is damaged ({one_line(error)}). Restore it by git, or move it away."
+        ) from error
     if machine is not None and own != machine:
         raise InputError(
-            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Name another"
-            " by --records."
+            f"'{path}' is the record of another kind of machine, {own}; this is {machine}. Move it, or"
+            " name a folder by --records."
         )
     return document
 
 
 def _check(row):
-    _texts(row, *TEXTS, *(row.keys() & {"host", "note"}))
+    _texts(row, *TEXTS, *row.keys() & {"host", "note"})
     numbers = {f"{name}, {part}": row[name][part] for name in FIGURES for part in NUMBERS}
-    for name, value in [*numbers.items(), ("seconds", row["seconds"])]:
+    numbers["seconds"] = row["seconds"]
+    for name, value in numbers.items():
         if type(value) not in (int, float) or not 0 < value < math.inf:
             raise ValueError(f"{name}: {value!r} is not positive")
-    _, _ = map(float, row["ratio"]["interval"])
+    low, high = map(float, row["ratio"]["interval"])
     _texts(row["identity"], "source")
     dict(row["identity"]["versions"])
 
@@ -141,7 +144,7 @@ def merged(document: dict[str, Any], facts: dict[str, Any], rows: list[dict[str,
     known = {_key(row): row for row in document["headlines"]}
     for row in rows:
         old = known.get(_key(row), {})
-        if old.get("note"):
+        if "note" in old:
             row["note"] = old["note"]
         if all(row[name] == old.get(name) for name in ("commit", "title", "identity")):
             both = row["ratio"]["interval"] + old["ratio"]["interval"]
