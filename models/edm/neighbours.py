@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-
 from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
 from .checks import DType

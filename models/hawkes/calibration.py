@@ -20,7 +20,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-
 from ..shared.calibration import rank_truths, Ranks
 from ..shared import SpaceLike, check_choice, check_count, check_seed
 from ..shared.posteriors import mixing_looked_at

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
-
 from ..shared import Names, posteriors
 from .compose import compose
 from .parameters import Parameters, ParametersBase

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import math
 
-
 from ..core.language.annotations import ArrayLike, SpaceLike
 from ..core import registry
 from ..core.launch.dispatch import parallel_for, parallel_reduce

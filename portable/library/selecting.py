@@ -6,7 +6,6 @@ isolated.
 
 from __future__ import annotations
 
-
 from .algorithms import _IN_FLIGHT, _check_dtype, _ordered, _vector
 from ..core.language.annotations import ArrayLike, SpaceLike
 from ..core.launch.dispatch import parallel_for, parallel_scan
