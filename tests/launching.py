@@ -5,6 +5,7 @@ import dataclasses
 from unittest import mock
 
 import numpy as np
+import pytest
 
 import portable as pk
 from portable.core import cache
@@ -12,6 +13,13 @@ from portable.core.language.kernel import _Kept
 from portable.core.machines.cpu import engine
 from portable.core.places.space import HOST, resolve
 from portable.library.texts.words import Small
+
+
+@pytest.fixture
+def space(space):
+    """Make the space that of launches that name none."""
+    with pk.use(space):
+        yield space
 
 
 def launch_for(space, policy, kernel, *args):

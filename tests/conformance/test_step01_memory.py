@@ -6,14 +6,7 @@ from numpy.testing import assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for
-
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
+from ..launching import launch_for, space as space
 
 
 DTYPES = "bool int32 int64 uint32 uint64 float32 float64".split()

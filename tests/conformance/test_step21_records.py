@@ -12,14 +12,7 @@ import portable as pk
 from portable.errors import KernelError
 
 from ..fuzz.program import load
-from ..launching import move
-
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
+from ..launching import move, space as space
 
 
 class Line(NamedTuple):

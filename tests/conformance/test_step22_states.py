@@ -10,14 +10,7 @@ from numpy.random import default_rng
 import portable as pk
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
-from ..launching import move
-
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
+from ..launching import move, space as space
 
 
 SIZES = [0, 1, 8, 17, 257, 2049, 20_000]
@@ -158,9 +151,9 @@ def test_the_bits_do_not_depend_on_threads():
     random = default_rng(3)
     a, b = random.random(100_000), random.normal(size=100_000)
     found = []
-    for space in ("serial", "threads:2", "threads:5"):
+    for name in ("serial", "threads:2", "threads:5"):
         out = np.zeros(len(a))
-        pk.parallel_scan(pk.RangePolicy(0, len(a), space=space), affine, a, b, out=out, reducer=VALUES)
+        pk.parallel_scan(pk.RangePolicy(0, len(a), space=name), affine, a, b, out=out, reducer=VALUES)
         found.append(out.tobytes())
     assert len(set(found)) == 1
 
@@ -187,13 +180,13 @@ def test_a_recurrence_through_several_windows(n, inclusive):
         wanted[i] = level if inclusive else before
     found = []
     for kernel in (affine, pk.kernel(affine.fn, packed=False), pk.kernel(affine.fn, packed=4)):
-        for space in ("serial", "threads:2", "threads:3"):
+        for name in ("serial", "threads:2", "threads:3"):
             out, total = np.empty(n), np.empty(1)
-            policy = pk.RangePolicy(0, n, space=space)
+            policy = pk.RangePolicy(0, n, space=name)
             scan = functools.partial(pk.parallel_scan, policy, kernel, a, b, out=out, reducer=VALUES)
             assert scan(inclusive=inclusive) == pytest.approx(level, rel=1e-12)
             found.append(out.copy())
-            with pk.capture(space) as graph:
+            with pk.capture(name) as graph:
                 scan(inclusive=inclusive, total=total)
             out[:] = 0.0
             graph.replay()

@@ -10,15 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for, launch_reduce, move
+from ..launching import launch_for, launch_reduce, move, space as space
 from .test_ptx import assemble, lower
-
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
 
 
 N = 53

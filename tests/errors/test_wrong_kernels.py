@@ -12,15 +12,8 @@ import portable as pk
 from portable.errors import KernelError, LanguageError, LoweringError, PortableError
 
 from ..fuzz.program import load
-from ..launching import move
+from ..launching import move, space as space
 from . import wrong_kernels as wrong
-
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
 
 
 X = np.ones(5)
@@ -315,13 +308,13 @@ REMEDIES = dict(zip(REMEDIES[::2], map(str.strip, REMEDIES[1::2]))) | {
 @pytest.mark.parametrize("line, remedy", REMEDIES.items(), ids=REMEDIES)
 def test_a_refusal_says_what_to_write(line, remedy):
     """Also if the code is on disk, from the first try."""
-    for space in ("serial", "serial", "checked"):
+    for name in ("serial", "serial", "checked"):
         kernel = load(
             f"import math\nimport numpy as np\nimport portable as pk\n@pk.kernel\ndef k(i, x):\n    {line}\n",
             f"<remedy {line}>",
         )["k"]
         with pytest.raises(KernelError, match=remedy):
-            pk.parallel_for(pk.RangePolicy(0, 5, space=space), kernel, X)
+            pk.parallel_for(pk.RangePolicy(0, 5, space=name), kernel, X)
 
 
 def test_a_kernel_is_no_method_and_has_the_policy_s_indices():

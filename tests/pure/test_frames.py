@@ -8,14 +8,11 @@ import portable as pk
 NUMBERS = [1.0, 2.0, 4.0]
 
 
+MAKERS = {"pandas": "Series", "xarray": "DataArray", "polars": "Series", "pyarrow": "array"}
+
+
 def made(library, values):
-    module = pytest.importorskip(library)
-    return {
-        "pandas": lambda: module.Series(values),
-        "xarray": lambda: module.DataArray(values),
-        "polars": lambda: module.Series(values),
-        "pyarrow": lambda: module.array(values),
-    }[library]()
+    return getattr(pytest.importorskip(library), MAKERS[library])(values)
 
 
 @pk.kernel
@@ -23,12 +20,14 @@ def element(i, x):
     return x[i]
 
 
-@pytest.mark.parametrize("library", "pandas xarray polars pyarrow".split())
+@pytest.mark.parametrize("library", MAKERS)
 def test_a_column_is_a_view_of_its_own_memory(library):
     column = made(library, np.array(NUMBERS))
     view = pk.asview(column, space="serial")
     assert view.pointer == np.asarray(column).ctypes.data and view.readonly != (library == "xarray")
-    assert pk.parallel_reduce(pk.RangePolicy(0, 3, space="serial"), element, view) == 7.0
+    for space in ("serial", "checked"):
+        assert pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), element, column) == 7.0
+    assert pk.check(3, element, column, reducer=pk.Sum).ok
 
 
 def test_a_copy_is_read_only():
@@ -45,8 +44,10 @@ def test_pyarrow_exports_no_missing_values():
     "library,values", [("pandas", ["a", "b"]), ("pandas", np.array(["2020-01-01"], "datetime64[s]"))]
 )
 def test_what_is_no_number_is_refused_by_its_dtype(library, values):
-    with pytest.raises(pk.DTypeError, match="datetime64|object|str"):
-        pk.asview(made(library, values))
+    column = made(library, values)
+    for refusing in (lambda: pk.asview(column), lambda: pk.check(1, element, np.asarray(column))):
+        with pytest.raises(pk.DTypeError, match="datetime64|object|str"):
+            refusing()
 
 
 def test_a_view_is_a_column_of_a_table():

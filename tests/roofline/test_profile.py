@@ -15,13 +15,7 @@ from portable.roofline.attainable import Analysis, analyse, bound
 from portable.roofline.cases import layer
 from portable.roofline.microkernels import element
 
-
-@pytest.fixture
-def space(space):
-    """Make the space that of launches that name none."""
-    with pk.use(space):
-        yield space
-
+from ..launching import space as space
 
 N = 1000
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import events, locks, registry
 from ..language.annotations import Arguments, Out, Policy, Result
-from ..language.types import COMPLEX, HELD, WORDS, Known, loaded_dtype
+from ..language.types import COMPLEX, HELD, WORDS, Known, loaded_dtype, named
 from ...errors import (
     DTypeError,
     InputError,
@@ -131,6 +131,7 @@ def _describe_record(a, level):
     return ("tuple", specs, names), (words, weak) if weak else b"".join(words)
 
 
+WITHOUT_ELEMENTS = "number", "static", "known"  # kinds of arguments
 # function that describes an argument at a level, by its type: added at the first argument of a type
 _of_type: dict[type, Any] = {
     np.ndarray: lambda a, level: describe(a),
@@ -202,16 +203,10 @@ def _compiler_specs(specs, space, kernel, names):
     result = []
     for spec, name in zip(specs, names):
         if spec[0] == "tuple":
-            parts = [f".{field}" for field in spec[2]] or [f"[{k}]" for k in range(len(spec[1]))]
-            result.append(
-                (
-                    "tuple",
-                    _compiler_specs(spec[1], space, kernel, [f"{name}{part}" for part in parts]),
-                    spec[2],
-                )
-            )
+            parts = named(name, len(spec[1]), spec[2])
+            result.append(("tuple", _compiler_specs(spec[1], space, kernel, parts), spec[2]))
             continue
-        if spec[0] in ("number", "static", "known"):
+        if spec[0] in WITHOUT_ELEMENTS:
             result.append(tuple(spec))
             continue
         what, spec = spec if spec[0] == "scatter" else ("view", spec)
