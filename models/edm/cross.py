@@ -303,7 +303,7 @@ class _Target:
         else:
             run = f"{store.key} {os.path.realpath(store.path)}"
             mark = hashlib.sha256(run.encode()).hexdigest()[:12]  # equal in all calls of the run
-            self._beside = stack.enter_context(replacing(out, "out", mark=mark, shared=True))
+            self._beside = stack.enter_context(replacing(out, mark=mark, shared=True))
             self.rho = allocate_npy(self._beside, self._shape, np.float64)
         for part in store.parts("rows-"):
             self._fill(part["libraries"], part["rho"])

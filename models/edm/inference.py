@@ -29,7 +29,6 @@ from ..shared.fingerprints import digest
 from . import list_kernels, surrogate_kernels
 from .checks import DType, extremes
 from .cross import STEPS, Cross
-from .search import using
 from .segments import Replicates, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, on_the_space, slices_of
@@ -151,7 +150,7 @@ def cross_map_test(
     check_flag(progress, "progress")
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     cross = Cross(dataset, dims, libraries, E_max, window, dtype, space)
-    n_surrogates = check_count(n_surrogates, "n_surrogates", 1)
+    n_surrogates = check_count(n_surrogates, "n_surrogates")
     memory, n_most = int(2**20 * check_number(memory_mb, "memory_mb", above=0)), n_surrogates
     if max_surrogates is not None:
         n_most = check_count(max_surrogates, "max_surrogates", n_surrogates)
@@ -178,7 +177,7 @@ def cross_map_test(
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
         bar(progress) as shown,
-        using(space),
+        pk.use(space),
     ):
         test, n_max = _Test(cross, kinds, make, dtype, stop_after, memory, store, shown), n_surrogates
         test.fill("", n_surrogates)
@@ -338,7 +337,7 @@ class _Group(Mapping):
         self.allocate(size, times)
         still_open = pk.empty((size, self.n_targets), np.int32)
         on_space = pk.empty((size, 2, self.n_targets), np.int32)
-        skill = pk.empty((size, self.n_sums), np.float64)
+        skill = pk.empty((size, self.n_sums))
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             self.arrange(first[part] * self.width, times)

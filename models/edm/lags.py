@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import portable as pk
 
 from ..shared import (
     Array,
@@ -21,7 +22,6 @@ from .checks import DType, check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
 from .problem import Problem
-from .search import using
 from .segments import Columns, Replicates, Windows
 from .skill import values_at
 from .surrogates import Kind, block_length
@@ -138,7 +138,7 @@ def lagged_map(
     check_seed(seed)
     times, still = problem.points[:, None] + lags, problem.still()
     found = []
-    with using(space):
+    with pk.use(space):
         near = problem.search(problem.k)
         for target, kind in zip(problem.given.T, kinds):
             of_surrogates = np.full((len(lags), n_surrogates), np.nan)

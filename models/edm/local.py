@@ -28,7 +28,7 @@ from ..shared import (
 from . import frames
 from . import local_kernels as kernels
 from .problem import Problem
-from .search import power_of_two, using
+from .search import power_of_two
 from .segments import Columns, Replicates, Windows
 from .skill import correlation
 from .window import Window
@@ -151,7 +151,7 @@ def smap(
         raise InputError(f"l1_ratio is {l1_ratio}; expected 0 to 1")
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     problem = Problem(library, columns, target, points, E, window, "float64")
-    with using(space):
+    with pk.use(space):
         at = _Points(problem, k is not None, penalty * np.array([l1_ratio, 1 - l1_ratio]))
         found = [at.fit(theta, values) for values in problem.target.T]
     solution, rank = (np.stack(parts, axis=-1) for parts in zip(*found))
@@ -190,7 +190,7 @@ class _Points:
         x = problem.embedded(problem.masked / self.scale, valid)
         self.y = problem.embedded(problem.point_columns / self.scale, asked)
         n_dims, self.n_points = self.y.shape
-        self.n_rows, self.mean = n_dims + 1, pk.empty(self.n_points, np.float64)
+        self.n_rows, self.mean = n_dims + 1, pk.empty(self.n_points)
         limit = np.full(self.n_points, np.inf)
         if limited:
             distances, _ = problem.search(problem.k)
@@ -234,8 +234,8 @@ class _Points:
 
     def _launch(self, theta, goal, units):
         shape, n = (len(theta), self.n_rows), self.n_points
-        solution = pk.empty((shape[0], self.n_rows + 2, n), np.float64)
-        triangle = pk.empty((*shape, self.n_rows + 1, n), np.float64)
+        solution = pk.empty((shape[0], self.n_rows + 2, n))
+        triangle = pk.empty((*shape, self.n_rows + 1, n))
         launch(
             (shape[0], n),
             kernels.fit,

@@ -130,7 +130,7 @@ class Mapping:
         self.library = Library(self.lines, n_sets, times)
         self.sums = pk.empty((n_sets, self.n_blocks, kernels.SUMS, self.n_sums), self.dtype)
         self.none_open = pk.zeros((1, 1), np.int32)
-        self.rho = pk.empty((n_sets, self.n_targets), np.float64)
+        self.rho = pk.empty((n_sets, self.n_targets))
 
     def arrange(self, first, times):
         """Store the candidates of the sets with these first columns and times, see `kernels.arrange`."""

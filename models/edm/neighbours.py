@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+import portable as pk
+
 from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
 from .checks import DType
 from .problem import Problem, problem_of, shared_problem
-from .search import using
 from .segments import Columns, Replicates, Windows
 from .window import Window
 
@@ -150,7 +151,7 @@ def knn(
     """
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     problem = problem_of(library, columns, None, points, E, window, dtype)
-    with using(space):
+    with pk.use(space):
         distances, rows = problem.neighbours()
     shift, ends = (problem.E - 1) * problem.tau, problem.point_places.times(problem.points)
     return Neighbours(distances, rows, ends - shift, problem.index_at(ends)[0])
@@ -224,7 +225,7 @@ def simplex(
         return Prediction(*problem.predict_few(series, space))
     else:
         problem = problem.of(series)
-    with using(space):
+    with pk.use(space):
         predicted, seen, variance, rho = problem.predictions()
     index, named = problem.index_at(problem.times)
     return Prediction(predicted, seen, variance, problem.times, rho, index, problem.names, named)

@@ -232,7 +232,7 @@ class Problem:
 
         def compute(*views):
             distances, times = self._searched(views)
-            out = pk.empty(times.shape, np.float64), pk.empty(times.shape, np.int64)
+            out = pk.empty(times.shape), pk.empty(times.shape, np.int64)
             shift, width = self.front if self.places.plain else 0, self.columns.shape[1]
             summary = self.summarised.summary
             launch(times.shape, point_kernels.store_neighbour, width, shift, summary, distances, times, *out)
@@ -263,7 +263,7 @@ class Problem:
 
     def _simplex_of_few(self, library):
         """Predict by one team, whose members have the neighbours in registers."""
-        out = pk.empty(3 * len(self.points) + 1, np.float64)
+        out = pk.empty(3 * len(self.points) + 1)
         launch(
             pk.TeamPolicy(1, SUMMARY_TEAM, scratch_bytes=pk.scratch_bytes((self.n_times, self.dtype))),
             point_kernels.simplex_of_few,
@@ -318,7 +318,7 @@ class Problem:
         """
         n, n_targets = distances.shape[0], 1 if target is None else target.shape[1]
         of = self.summarised if target is None else Columns(target)
-        out = pk.empty((2 * n + 1) * n_targets, np.float64)
+        out = pk.empty((2 * n + 1) * n_targets)
         launch(
             (1, n) if n_targets == 1 else (n, n_targets),
             point_kernels.project,

@@ -1,6 +1,5 @@
 """Embedded series on a space, and the memory for the search of neighbours by teams."""
 
-import contextlib
 import functools
 from itertools import pairwise
 
@@ -38,7 +37,7 @@ class Columns:
 
     def __init__(self, values):
         self.values = as_view(values)
-        self.summary = pk.empty((4, values.shape[1]), np.float64)
+        self.summary = pk.empty((4, values.shape[1]))
         launch(
             pk.TeamPolicy(values.shape[1], SUMMARY_TEAM),
             kernels.summarise,
@@ -76,11 +75,6 @@ class Columns:
         target = pk.empty((values.shape[0], len(column)), dtype)
         launch(target.shape, kernels.standardise, integers(column), self.summary, values, target)
         return target
-
-
-def using(space):
-    """Return a context in which `space` is the default space; without effect if it is None."""
-    return contextlib.nullcontext() if space is None else pk.use(space)
 
 
 def as_vector(columns):

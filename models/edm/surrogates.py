@@ -17,7 +17,7 @@ from portable.errors import InputError, ShapeError
 from ..shared import Array, ArrayLike, SpaceLike, Whole, check_choice, check_count, check_seed, launch, warn
 from . import surrogate_kernels as kernels
 from .checks import check_columns
-from .search import integers, using
+from .search import integers
 from .segments import Replicates, check_segments
 from .traits import default_kinds
 
@@ -96,7 +96,7 @@ def surrogates(
     n = check_count(n_surrogates, "n_surrogates")
     cut = None if segments is None else check_segments(segments, len(columns))
     kinds = check_kinds(columns, method, period, block, "series", cut=cut)
-    with using(space):
+    with pk.use(space):
         values = Surrogates(columns, kinds, seed, block=block, E=E, tau=tau, segments=cut).values(0, n)
     return values[:, 0] if np.ndim(series) == 1 else values
 
@@ -139,7 +139,7 @@ class Surrogates:
     def values(self, first, n):
         """Return surrogates first, ..., first + n - 1 of each series, shape (n_times, n_series, n)."""
         n_times, n_series = self.shape
-        table = pk.empty((n_times, n_series * n), np.float64)
+        table = pk.empty((n_times, n_series * n))
         self.fill(table, first, n, n)
         return table.to_numpy().reshape(n_times, n_series, n)
 
@@ -211,7 +211,7 @@ class _OfKind:
         m = self.shape[0] * self.shape[1]
         most = TEAMS_AT_A_TIME * pk.concurrency(), max(1, WORK_BYTES // (32 * m))
         n_teams = int(min(self.n_series * n, *most))
-        work = pk.empty((n_teams, 4, m), np.float64)
+        work = pk.empty((n_teams, 4, m))
         launch(
             pk.TeamPolicy(n_teams, TEAM),
             kernels.rephase,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import portable as pk
 
 from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
 from . import plans
@@ -11,7 +12,7 @@ from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem
-from .search import on_the_host, using
+from .search import on_the_host
 from .segments import Columns, Replicates, Windows
 from .window import Window
 
@@ -76,7 +77,7 @@ def embedding_dimension(
     """
     window = Window(tau, Tp, None, exclusion_radius, lib, pred, valid, segments)
     problem = Problem(library, columns, target, points, check_count(E_max, "E_max"), window, dtype)
-    with using(space):
+    with pk.use(space):
         rho = np.array([_skill(problem, values[:, None]) for values in problem.target.T])
     if problem.still():
         rho[:] = np.nan

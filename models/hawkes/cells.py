@@ -10,7 +10,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Frozen, launch
+from ..shared import Frozen, launch, reduce
 from .cell_kernels import (
     WIDTH,
     find_cells,
@@ -150,9 +150,7 @@ class _Visit:
         self._args = *self.grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
 
     def count(self, counts):
-        nothing = pk.empty(1, self._dtype)  # placeholder: this launch writes only the counts
-        where = counts, counts, counts, nothing, nothing, nothing, counts
-        pk.parallel_for(*self._head, pk.static(0), *self._args, *where, label="hawkes.count_pairs")
+        self.list(0, 0, counts, counts, counts, counts)  # writes only the counts
 
     def list(self, fill, n_places, counts, first, stride, earlier):
         """Return r2, dt and marks of the pairs as Views of n_places entries, and write `earlier` if fill
@@ -192,9 +190,7 @@ class PairList:
         """Assign memory to the rows by their numbers of pairs. Return the total number of places, the
         first place of each row, and the stride within a row. Only a few sums are copied to the host."""
         keys = events.room("keys", np.int32)
-        n_short, n_long, n_pairs = pk.parallel_reduce(
-            events.n_events, rank_row, counts, keys, reducer=(pk.Sum,) * 3, label="hawkes.rank_rows"
-        )
+        n_short, n_long, n_pairs = reduce(events.n_events, rank_row, counts, keys, reducer=(pk.Sum,) * 3)
         n_slices = -(-n_short // WIDTH)
         self.n_pairs, self.n_slices, self.n_teams = n_pairs, n_slices, n_slices + n_long
         rows, self.begin = pk.argsort(keys), pk.empty(self.n_teams + 1, np.int64)

@@ -156,7 +156,7 @@ class Chains:
             self._together = Together(host | fixed)
             self.memory = dict(self._together.views)
             self._places, self._reciprocal, self._priors, self._bounds = map(self.memory.pop, fixed)
-            self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks), np.float64)
+            self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks))
         self._prepare(common.range)
 
     def _keep_background(self, params):
@@ -164,11 +164,11 @@ class Chains:
         term that their windows omit."""
         n = self.likelihood.n_events
         if self.scales_moved:
-            self._background = pk.zeros((self.n_chains, 2, 1, n), np.float64, self.space)
+            self._background = pk.zeros((self.n_chains, 2, 1, n), space=self.space)
             return 0.0
         if not self.given:
             self.likelihood.evaluate(params)
-        self._background = pk.empty((1, 1, 1, n), np.float64, self.space)
+        self._background = pk.empty((1, 1, 1, n), space=self.space)
         pk.deep_copy(self._background[0, 0], self.sums.background[:1], wait=False)
         if self.given:
             return 0.0
@@ -193,7 +193,7 @@ class Chains:
         except OverflowError:
             pass  # use windows in time instead: more pairs, but no memory for a list
         with pk.use(self.space):
-            self._excitation = pk.zeros((self.n_chains, 2, 1, self.likelihood.n_events), np.float64)
+            self._excitation = pk.zeros((self.n_chains, 2, 1, self.likelihood.n_events))
             with pk.capture(self.space, times=self._steps) as self._graph:
                 self._launch_step()
 

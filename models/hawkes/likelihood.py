@@ -26,6 +26,7 @@ from ..shared import (
     connected,
     launch,
     local_space,
+    reduce,
 )
 from . import kernels
 from .checks import check_background, check_events, check_horizon, check_marks, check_params, Places, places
@@ -198,7 +199,6 @@ class Likelihood:
         self.horizon_h = float(horizon - times[0])
         # The offsets subtracted from times and locations.
         self.origin_h, self.centre = float(times[0]), self.sums.centre
-        self._events = pk.RangePolicy(0, self.n_events, space=self.space)
         self._several = {}  # buffers of `_together`, by the shape of its rows
         self._last_share = None, None  # (tau_t, total of observed_share and of its derivative)
         self._tests = {}  # tests without triggering, by their number of simulations
@@ -546,8 +546,8 @@ class Likelihood:
         rows, (block, n_blocks) = np.array(rows), self._blocks()
         if rows.shape not in self._several:  # These buffers are free again when this method returns.
             self._several[rows.shape] = (
-                pk.empty(rows.shape, np.float64, self.space),
-                pk.empty((len(several), 5 + n_xi, n_blocks), np.float64, self.space),
+                pk.empty(rows.shape, space=self.space),
+                pk.empty((len(several), 5 + n_xi, n_blocks), space=self.space),
             )
         of_each, found = self._several[rows.shape]
         pk.deep_copy(of_each, rows)
@@ -653,14 +653,14 @@ class Likelihood:
         if self.background:
             return self.background.mass, 0.0
         if self._last_share[0] != params.tau_t:
-            shares = pk.parallel_reduce(
-                self._events,
+            shares = reduce(
+                self.n_events,
                 kernels.observed_share,
                 math.sqrt(0.5) / params.tau_t,
                 self.horizon_h,
                 self.sums.t,
                 reducer=(pk.Sum, pk.Sum),
-                label="hawkes.observed_share",
+                space=self.space,
             )
             self._last_share = params.tau_t, shares
         return self._last_share[1]
@@ -673,13 +673,13 @@ class Likelihood:
         terms, inverse_rates = (
             self._shards.reduce("terms", self._evaluation)[0].tolist()
             if self._shards is not None
-            else pk.parallel_reduce(
-                self._events,
+            else reduce(
+                self.n_events,
                 event_terms,
                 *params.triggering.of_terms,
                 *self._event_args(params),
                 reducer=(pk.Sum, pk.Sum),
-                label="hawkes.event_terms",
+                space=self.space,
             )
         )
         return float(terms - params.mu0 * self.observed_share(params)[0]), float(inverse_rates)

@@ -77,7 +77,7 @@ class Layout:
 
 def events_of(times, types, begin, block, order, steps, kinds, pieces):
     """Return the kernels' arguments for the events."""
-    before = np.searchsorted(times, times, side="left")
+    before = np.searchsorted(times, times)
     whole = types, begin, block[order], begin[block[order]], before[order], steps[order], kinds, pieces
     small = [pk.copy_of(array.astype(np.int32)) for array in whole]
     return kernels.Events(pk.copy_of(times), *small[:2], pk.copy_of(times[order]), *small[2:])

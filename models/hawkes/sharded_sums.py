@@ -14,7 +14,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Shards
+from ..shared import Shards, reduce
 from ..shared.sharding import Held, spread
 from . import kernels
 from .excitation import event_terms
@@ -93,15 +93,14 @@ class Events:
         args, space = self._filled(pieces, evaluation), self._sums.space
 
         def of(piece):
-            found = pk.empty((2,), np.float64, space)
-            pk.parallel_reduce(
+            found = pk.empty(2, space=space)
+            reduce(
                 pk.RangePolicy(piece.begin, piece.end, space=space),
                 event_terms,
                 *evaluation.params.triggering.of_terms,
                 *args,
                 reducer=(pk.Sum, pk.Sum),
                 out=(found[:1], found[1:]),
-                label="hawkes.event_terms",
             )
             return (Held(found),)
 

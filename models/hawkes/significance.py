@@ -260,7 +260,7 @@ class _Tables:
         hours = 0.0
         for low, high in self.rows:
             t, self.begin[low:high] = self.t[low:high], low
-            self.before[low:high] = low + np.searchsorted(t, t, side="left")
+            self.before[low:high] = low + np.searchsorted(t, t)
             hours += t[-1] - t[0]
         spread = _or_one(np.sqrt(self.x.var(axis=1).mean()))
         self.h = _WIDEST * spread * FACTOR ** (-0.5 * np.arange(_N_H))

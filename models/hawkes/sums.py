@@ -79,7 +79,7 @@ class PairSums:
             # A placeholder if there are no marks: no kernel reads it then.
             self.event_marks = self.t if marks is None else pk.copy_of(marks)
             self._t_parts = pk.copy_of(_split(times)) if rounded else self.t.reshape(1, -1)
-            self.background = pk.zeros((3, self.n_events), np.float64)
+            self.background = pk.zeros((3, self.n_events))
             if given:
                 pk.deep_copy(self.background[0], given.density)
         self.excitation = self._several = self._several_of = None
@@ -190,7 +190,7 @@ class PairSums:
     def room_for(self, n_xi):
         """Allocate at least n_xi rows for the sums of (2)."""
         if self.excitation is None or self.excitation.shape[0] < n_xi:
-            self.excitation = pk.zeros((n_xi, self.n_events), np.float64, self.space)
+            self.excitation = pk.zeros((n_xi, self.n_events), space=self.space)
             self._listed = True
 
     def sum_background(self, params, windows, method, n_mu, groups=None):
@@ -258,7 +258,7 @@ class PairSums:
         valid for all of them (`serves`)."""
         shape, listed = (rows.shape[0], n_xi, self.n_events), method == "cells"
         if self._several is None or self._several.shape != shape:
-            self._several, self._several_of = pk.empty(shape, np.float64, self.space), None
+            self._several, self._several_of = pk.empty(shape, space=self.space), None
         if (
             listed and self._several_of is not self.pairs
         ):  # events without a row in that list keep these zeros
@@ -297,7 +297,7 @@ class PairSums:
         """Launch `event_slopes` over the events from `first` to `end`; return a View of its sums with one
         column per block."""
         n_blocks = -(-(end - first) // block)
-        found = pk.empty((6 + len(params.trigger_values), n_blocks), np.float64, self.space)
+        found = pk.empty((6 + len(params.trigger_values), n_blocks), space=self.space)
         launch(
             pk.TeamPolicy(n_blocks, 128, space=self.space),
             event_slopes,
@@ -339,7 +339,7 @@ class PairSums:
             n_blocks = -(-self.n_events // block)
             with pk.use(self.space):
                 tiles = reached(_pairs_of_blocks(n_blocks))
-                tables = [pk.empty((rows, n_blocks, self.n_events), np.float64) for _ in range(2)]
+                tables = [pk.empty((rows, n_blocks, self.n_events)) for _ in range(2)]
                 first = np.diff(self.times, prepend=-1.0) > 0.0  # of the events at one time
                 before = np.maximum.accumulate(np.where(first, np.arange(self.n_events), 0))
                 before = pk.copy_of(before)

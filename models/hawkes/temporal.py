@@ -20,7 +20,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Frozen, Names, SpaceLike, check_choice, check_count, launch
+from ..shared import ArrayLike, Floats, Frozen, Names, SpaceLike, check_choice, check_count, launch, reduce
 from .checks import check_enough, check_horizon, check_times
 from .fit import (
     MAX_ITER,
@@ -226,7 +226,7 @@ class TemporalLikelihood:
         self._block = max(_BLOCK, -(-self.n_events // _MOST_BLOCKS))
         first = np.arange(0, self.n_events, self._block)
         last = np.minimum(first + self._block, self.n_events) - 1
-        share = first - np.searchsorted(times, times[first], side="left")
+        share = first - np.searchsorted(times, times[first])
         with pk.use(space) as self.space:
             self._t, self._share = pk.copy_of(times), pk.copy_of(share.astype(float))
             self._sums, self._before = (pk.zeros((2, len(first))) for _ in range(2))
@@ -286,7 +286,7 @@ class TemporalLikelihood:
         mu, theta, omega = self._checked(mu, theta, omega)
         launch(self._policy, sum_blocks, self._block, omega, self._t, self._sums)
         pk.deep_copy(self._before, _scan(self._sums.to_numpy(), self._lengths, self._gaps, omega))
-        logs, inverse, excited, faded, offspring, late = pk.parallel_reduce(
+        logs, inverse, excited, faded, offspring, late = reduce(
             self._policy,
             walk_blocks,
             self._block,
@@ -299,7 +299,6 @@ class TemporalLikelihood:
             self._before,
             self._share,
             reducer=(pk.Sum,) * 6,
-            label="hawkes.walk_blocks",
         )
         value = float(logs - mu * self.horizon_h - theta * offspring)
         if not with_slopes:

@@ -67,7 +67,7 @@ def check_table(points, name="X", n_features=None):
         return points
     if there is None:
         return points.astype(np.float64)
-    points = pk.empty(there.shape, np.float64, there.space)
+    points = pk.empty(there.shape, space=there.space)
     pk.deep_copy(points, there, cast=True)
     return points
 

@@ -402,8 +402,8 @@ class DirichletMixture(Fitted):
         self._check_fitted()
         if self.prior is None:
             raise InputError("sample_posterior needs a prior; this DirichletMixture has prior=None")
-        n_draws = check_count(n_draws, "n_draws", 1)
-        n_warmup, n_thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin", 1)
+        n_draws = check_count(n_draws, "n_draws")
+        n_warmup, n_thin = check_count(n_warmup, "n_warmup", 0), check_count(n_thin, "n_thin")
         X = opened(X, "X")
         streamed = isinstance(X, (np.memmap, Streamed))
         X = self._check(X)

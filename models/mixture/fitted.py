@@ -243,7 +243,7 @@ class Fitted(Parameters, Saved):
         return self._drawn(n_samples, check_random_state(self.random_state))
 
     def _drawn(self, n_samples, random):
-        n_samples = check_count(n_samples, "n_samples", 1)
+        n_samples = check_count(n_samples, "n_samples")
         counts = random.multinomial(n_samples, self.weights_ / self.weights_.sum())
         labels = np.repeat(np.arange(len(counts)), counts)
         away = random.standard_normal((len(labels), self.n_features_in_))
@@ -330,7 +330,7 @@ class Fitted(Parameters, Saved):
     def _check_common(self):
         """Check the arguments of all mixtures; return the generator of random numbers for starts."""
         for name in ("n_components", "max_iter", "n_init"):
-            check_count(getattr(self, name), name, 1)
+            check_count(getattr(self, name), name)
         check_number(self.tol, "tol")
         check_number(self.reg_covar, "reg_covar", least=0.0)
         check_choice(self.init_params, "init_params", STARTS)

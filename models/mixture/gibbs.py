@@ -38,7 +38,7 @@ class Draw:
 
     def __call__(self, sweeps, block, joint, lse):
         start, n, all_labels = block.start, block.n, self._labels
-        own = pk.empty((n,), np.int64, sweeps.space) if all_labels is None else all_labels[start : start + n]
+        own = pk.empty(n, np.int64, sweeps.space) if all_labels is None else all_labels[start : start + n]
         given = sweeps.k, n, self._seed, start, self._sweep, joint, lse, own
         launch(by_tile(joint), gibbs_kernels.draw_labels, *given, space=sweeps.space)
         return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if all_labels is None else ()
@@ -52,7 +52,7 @@ class Assignments:
         self._points, self._seed = points, np.uint64(seed)
         self._apart = client is not None or isinstance(space, (list, tuple))
         with pk.use(points.space):
-            self.labels = pk.zeros((points.n,), np.int64)
+            self.labels = pk.zeros(points.n, np.int64)
             self._table = pk.empty((points.k, points.k), np.int64)
 
     def draw(self, components, sweep):

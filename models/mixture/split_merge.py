@@ -34,7 +34,7 @@ class SplitMerge:
         where = {"space": points.space, "client": None}
         self._two = points.with_components(2, streamed=points.streamed, weights=self._counted, **where)
         with pk.use(points.space):
-            self._sides, self._log_q = pk.zeros((points.n,), np.int64), pk.zeros((points.n,), np.float64)
+            self._sides, self._log_q = pk.zeros(points.n, np.int64), pk.zeros(points.n)
 
     def propose(self, components, sums, number, random):
         """Make proposal number `number`: return n_j, xbar_j and S_j after it, from those before, and whether

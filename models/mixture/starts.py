@@ -47,11 +47,11 @@ class Few:
         """
         n, space = len(self.X), self._space
         if self._rows is None:
-            self._rows, self._names = reached(self.X, space), pk.empty((n,), np.uint64, space)
+            self._rows, self._names = reached(self.X, space), pk.empty(n, np.uint64, space)
             launch(n, search_kernels.name_rows, self._rows, self._names, space=space)
         seed, scales = int(random.integers(2**63)), pk.copy_of(scales, space)
         with pk.use(space):
-            nearest, free, chosen = pk.empty((n,)), pk.empty((n,)), pk.empty((k + 1,), np.int64)
+            nearest, free, chosen = pk.empty(n), pk.empty(n), pk.empty(k + 1, np.int64)
             found, places = pk.empty((2, 2)), pk.empty((2, 2), np.int64)
         draws = pk.copy_of(np.zeros(2, np.int64), space)
         for view in (nearest, free):

@@ -92,9 +92,9 @@ class FullSteps:
         self._rounding = ROUNDING[points.dtype]
         self._floors = self._put(self._first_floors(covariances))
         with pk.use(points.space):
-            self._factor, self._n = pk.empty(self._covariance.shape), pk.empty((k,))
-            self._log_weights = pk.empty((k,))
-            self._records = pk.zeros((k * record_length(p, False),), points.dtype)
+            self._factor, self._n = pk.empty(self._covariance.shape), pk.empty(k)
+            self._log_weights = pk.empty(k)
+            self._records = pk.zeros(k * record_length(p, False), points.dtype)
             self._found = pk.empty((3, k))
         self._sums = self._maximise = self._graph = None
         self._limit = CANCELS[points.dtype]

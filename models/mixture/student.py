@@ -81,7 +81,7 @@ class _Tails(Frozen):
     def __call__(self, sweeps, block, joint, lse):
         k, space = self.table.shape[1], sweeps.space
         n, over = block.n, by_tile(joint)
-        tails, total = pk.copy_of(self.table.astype(sweeps.dtype), space), pk.empty((1,), space=space)
+        tails, total = pk.copy_of(self.table.astype(sweeps.dtype), space), pk.empty(1, space=space)
         given = k, n, self.noise, tails, joint, lse
         reduce(lse.shape[1], tail_kernels.normalise_tails, *given, out=total, space=space)
         if self.wanted == "densities":

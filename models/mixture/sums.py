@@ -98,7 +98,7 @@ class Sums:
         self._kernel = moment_kernels.moments_alone if is_alone else moment_kernels.moments
         self._static = [*map(pk.static, (p, int(diagonal), self._n_blocks, wide, self.group))]
         with pk.use(space):
-            self._centred = pk.zeros((1, p), dtype), pk.zeros((k,), np.int64)
+            self._centred = pk.zeros((1, p), dtype), pk.zeros(k, np.int64)
             self._slices = pk.empty((n_slices, k, m), dtype)
 
     def of(self, block, numbers=None, chosen=None):
@@ -122,7 +122,7 @@ class Sums:
             given = n_slices, block.x, block.joint.reshape(-1), block.lse, begin, end, number
             launch(policy, self._kernel, *self._static, *given, *about, self._slices)
         if not block.added:
-            block.added.append(pk.empty(self._slices.shape[1:], np.float64, self._space))
+            block.added.append(pk.empty(self._slices.shape[1:], space=self._space))
         added = block.added[0]
         launch(added.shape, moment_kernels.add_slices, self._slices[:n_slices], added, space=self._space)
         return added

@@ -90,7 +90,7 @@ class Sweeps:
             self._joint = pk.empty((block // kernels.PAD, height, kernels.PAD), dtype)
             self._lse = pk.empty((-(-k // self._record[0]), block), dtype)
             self._centre = reached(centre)
-            self._records = pk.empty((k * length,), dtype)
+            self._records = pk.empty(k * length, dtype)
         self._sums = None
 
     def room(self):
@@ -107,7 +107,7 @@ class Sweeps:
         rows, weights = reached(given, self.space), piece.weights
         width = padded(rows.shape[0], self.dtype)
         with pk.use(self.space):
-            x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty((1,)), pk.empty((1,))
+            x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty(1), pk.empty(1)
         reduce(width, kernels.lay_out, rows, self._centre, x, out=flaw, space=self.space)
         if weights is not None:
             weights = reached(weights, self.space)

@@ -49,7 +49,6 @@ from .arguments import (
 from .checks import MOST
 from .filtered import Filtered
 from .online import Online
-from .weights import on
 
 Method: TypeAlias = Literal[
     "systematic", "stratified", "multinomial", "residual", "ssp", "killing", "metropolis", "megopolis"
@@ -253,7 +252,7 @@ class ParticleFilter:
         )
         progress = check_flag(progress, "progress")
         if client is None and not isinstance(self.spaces, (list, tuple)):
-            with on(self.space):
+            with pk.use(self.space):
                 found = banks.filtered(self, data, n, asked, progress=progress)
         else:
             with connected(client) as client:

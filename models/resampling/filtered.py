@@ -19,7 +19,6 @@ from . import filter_kernels, launches, weight_kernels
 from .nan_source import undefined
 from .checks import MOST
 from .schemes import Call
-from .weights import on
 
 _OF_ROWS = "x", "log_w", "ancestors", "extremes", "params"  # fields of a History with an axis of filters
 
@@ -201,7 +200,7 @@ class Filtered(Shown):
         message."""
         if self.history is None:
             raise InputError(f"this run kept no ancestors; expected run(..., keep=True) for {what}")
-        with on(self.history.space):
+        with pk.use(self.history.space):
             yield self.history.reached()
 
     def _without_dead(self, array):

@@ -37,15 +37,9 @@ def log_likelihoods(r, log_likelihood, n_params, params, data, found):
 
 
 @pk.kernel
-def bounds(i, r, x):
+def bounds(r, i, x):
     """Return x_i twice, for its minimum and its maximum. 8 bytes."""
     return x[r, i], x[r, i]
-
-
-@pk.kernel
-def fill(r, i, number, x):
-    """Set x_i = number. 8 bytes."""
-    x[r, i] = number
 
 
 @pk.kernel

@@ -114,7 +114,7 @@ def killing(tables, seed, step, ancestors):
 
 def permute(ancestors, owner, permuted):
     """Permute ancestors so that o_i > 0 implies a_i = i (Code 10); owner is a workspace of the same shape."""
-    launch(ancestors.shape, kernels.fill, ancestors.shape[1], owner)
+    pk.deep_copy(owner, ancestors.shape[1])
     launch(ancestors.shape, kernels.claim, ancestors, owner)
     launch(ancestors.shape, kernels.settle, ancestors, owner, permuted)
 

@@ -7,10 +7,10 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, ArrayOrView, SpaceLike, launch, reached
+from ..shared import ArrayLike, ArrayOrView, SpaceLike, launch, reached, reduce
 from . import kernels, launches
 from .checks import check_rows
-from .weights import TEAM, RowsOrVector, on, teams, tile_size
+from .weights import TEAM, RowsOrVector, teams, tile_size
 
 
 def count_offspring(ancestors, n):
@@ -53,19 +53,17 @@ def permute(ancestors: ArrayLike | pk.View, *, space: SpaceLike = None) -> Array
     ShapeError, DTypeError, InputError
         An ancestor is outside 0 to n - 1.
     """
-    with on(space):
+    with pk.use(space):
         rows = RowsOrVector(check_rows(ancestors, "ancestors", kinds="iu"))
         values = rows.given if rows.as_view else reached(rows.given.astype(np.int64))
         if values.dtype != np.int64:
             raise DTypeError(f"a View of ancestors must be int64, got {values.dtype}")
         values = values.reshape(1, -1) if rows.is_vector else values
-        n_rows, n = values.shape
-        for r in range(n_rows):
-            low, top = pk.parallel_reduce(n, kernels.bounds, r, values, reducer=(pk.Min, pk.Max))
-            if low < 0 or top >= n:
-                raise InputError(
-                    f"ancestors holds numbers from {int(low)} to {int(top)}; expected 0 to {n - 1}"
-                )
+        low, top = reduce(values.shape, kernels.bounds, values, reducer=(pk.Min, pk.Max))
+        if low < 0 or top >= values.shape[1]:
+            raise InputError(
+                f"ancestors holds numbers from {int(low)} to {int(top)}; expected 0 to {values.shape[1] - 1}"
+            )
         return rows.back(permuted(values))
 
 

@@ -32,7 +32,6 @@ from .filtered import picked
 from .filter_run import Run
 from .summaries import Summaries
 from .weight_kernels import ordered_numpy
-from .weights import on
 
 ENDLESS = 2**31 - 1  # largest number of steps of a filter
 
@@ -103,7 +102,7 @@ class Online:
         self.model, self.t, self._before = model, 0, np.full(lags, np.nan)
         data = Data(model, np.zeros((1, self.n_values)), params, np.zeros((1, lags + self.n_inputs)))
         self._single, self._params = data.single, data.params
-        with on(model.space):
+        with pk.use(model.space):
             keys = np.full((len(data.params), 1), self.seed, np.uint64)
             self._run = Run(model, data, n, keys, ENDLESS, 2, means=True)
             self._run.keep_weights()  # `save` needs them
@@ -134,7 +133,7 @@ class Online:
         if self.t == ENDLESS:
             raise InputError(f"this filter has taken {ENDLESS} steps; make a new one")
         run, t = self._run, self.t
-        with on(self.model.space):
+        with pk.use(self.model.space):
             for view, values in ((run.y, y), (run.inputs, known)):
                 if len(values):
                     pk.deep_copy(view, values.reshape(1, -1).astype(self.model.dtype))
@@ -281,7 +280,7 @@ class Online:
             raise InputError(
                 f"path: '{path}' was saved by another filter, of portable {release}: {'; '.join(different)}"
             )
-        with on(self.model.space):
+        with pk.use(self.model.space):
             for name, view in self._views().items():
                 pk.deep_copy(view, views[name])
         self.t, self._before = int(arrays["t"]), arrays["before"]

@@ -29,7 +29,7 @@ from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
 from .weight_kernels import ordered_numpy
-from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps, on
+from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps
 
 # A draw that takes more proposals than this on average is refused: other schemes are faster by orders of
 # magnitude.
@@ -199,7 +199,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
             if found is not None:
                 return found
         check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
-        with on(space):
+        with pk.use(space):
             call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
             if check_flag(permuted, "permuted") and call.n_ancestors != call.weights.n:
                 raise InputError(
@@ -365,11 +365,11 @@ def partial_rejection(
     ShapeError, DTypeError, FiniteError, InputError
         As `rejection`; a max_weight that is not positive.
     """
-    with on(space):
+    with pk.use(space):
         call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
         bound = _bound(call, max_weight, capped=True)
         ancestors = call.draw(launches.rejection, bound, sums=False)
-        carried = pk.empty(ancestors.shape, np.float64)
+        carried = pk.empty(ancestors.shape)
         launch(call.tables.draws, chains.excess, *call.tables.known, bound, ancestors, carried)
         return call.weights.back(ancestors), call.weights.back(carried)
 

@@ -32,7 +32,6 @@ from ..shared import (
 from .arguments import ModelFunction, Params, as_rows, check_function, check_names
 from .filter import ParticleFilter
 from .simulation_kernels import simulate_rows
-from .weights import on
 
 FUNCTIONS = (
     "initial",
@@ -250,7 +249,7 @@ class StateSpaceModel(Frozen, eq=False):
         n_values = self._n_values(table[0], known)
         sizes = n_dims, n_values, n_values if self.lagged else 0, table.shape[1], known.shape[1]
         seed = np.uint64(check_seed(seed))
-        with on(space):
+        with pk.use(space):
             x, y = pk.copy_of(x), pk.empty((n_steps, n_values, n_rows))
             launch(
                 n_rows,

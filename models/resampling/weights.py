@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import threading
@@ -299,17 +298,13 @@ class Tables:
         return largest
 
 
-def on(space):
-    return contextlib.nullcontext() if space is None else pk.use(space)
-
-
 def _moments(weights, log_weights, degenerate_allowed=False):
     """Return (the weights, the largest of each row, the sums of weights relative to it, the sums of their
     squares)."""
     w = Weights(weights, log_weights)
     tables = Tables(w.values, w.log, w.n)
     tables.find_extremes()
-    parts = pk.empty((w.n_rows, tables.n_tiles, 2), np.float64)
+    parts = pk.empty((w.n_rows, tables.n_tiles, 2))
     launch(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
     largest = tables.check(w, degenerate_allowed)
     return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # summed in order of the tiles
@@ -339,7 +334,7 @@ def effective_sample_size(
     ShapeError, DTypeError, FiniteError, InputError
         Both or neither of the two are given; weights are NaN, infinite or negative; a row has only zeros.
     """
-    with on(space):
+    with pk.use(space):
         w, _, totals, squares = _moments(weights, log_weights)
     found = totals**2 / squares
     return float(found[0]) if w.is_vector else found
@@ -362,7 +357,7 @@ def log_sum_exp(log_weights: ArrayLike | pk.View, *, space: SpaceLike = None) ->
     ShapeError, DTypeError, FiniteError
         A log-weight is NaN or +inf.
     """
-    with on(space):
+    with pk.use(space):
         w, largest, totals, _ = _moments(None, log_weights, degenerate_allowed=True)
     impossible = largest == -np.inf  # totals of such rows are NaN, from -inf - -inf
     found = largest + np.log(totals, out=np.zeros_like(totals), where=~impossible)
@@ -398,7 +393,7 @@ def metropolis_steps(
     Murray, Lee and Jacob (2016), cited in `portable.models.resampling`.
     """
     check_share(error_bound, "error_bound")
-    with on(space):
+    with pk.use(space):
         w, _, totals, _ = _moments(weights, log_weights)
     beta = min(totals.min() / w.n, 1.0)
     return 1 if beta == 1.0 else max(1, math.ceil(math.log(error_bound) / math.log1p(-beta)))

@@ -100,7 +100,7 @@ class EM:
         self.shortest = SHORTEST * runs.shortest
         n = self.n_branches
         model, own = (n_models, kernels.SWITCHING + n, n), local_space(client, space)
-        self._exact, self._state = pk.empty(model, np.float64, own), pk.empty((n_models, 2), np.int64, own)
+        self._exact, self._state = pk.empty(model, space=own), pk.empty((n_models, 2), np.int64, own)
         self._models = self._exact if dtype is np.float64 else pk.empty(model, dtype, own)
         self._loaded = [self._exact, self._state, *([] if dtype is np.float64 else [self._models])]
         self._factorials = pk.copy_of(log_factorials(orders), own)
@@ -129,7 +129,7 @@ class EM:
         own = self._shards.prepared_shards()
         if own is None:
             n_sums = kernels.row_of(kernels.MOVE, self.n_branches, self.n_branches**2)
-            self._total = pk.zeros((self.n_models, n_sums), np.float64, self.space)
+            self._total = pk.zeros((self.n_models, n_sums), space=self.space)
         else:  # views of the first piece, to whose sums the others are added
             method, pieces = own
             method.views, self._total = (self._exact, self._models, self._state), pieces[0].total[0]
@@ -232,7 +232,7 @@ class EM:
         if asked == (max_iter, tol):
             pk.deep_copy(history, 0.0)
             return history, iterations
-        history = pk.zeros((self.n_models, max_iter + 1), np.float64, self.space)
+        history = pk.zeros((self.n_models, max_iter + 1), space=self.space)
         n_iterations = min(_BATCH, max_iter + 1) if self._local_shards or self._shards.queued else 1
         iterations = self.iterations(n_iterations, max_iter, tol, history)
         self._last = (max_iter, tol), history, iterations

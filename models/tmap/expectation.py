@@ -125,8 +125,8 @@ class Expectation:
             laid,
             pk.copy_of(laid.columns, self.space),
             pk.copy_of(pairs, self.space),
-            pk.zeros((*self._shape, int(laid.columns[-1])), np.float64, self.space),
-            pk.zeros((n_shards, *self._shape), np.float64, self.space),
+            pk.zeros((*self._shape, int(laid.columns[-1])), space=self.space),
+            pk.zeros((n_shards, *self._shape), space=self.space),
             new_table(laid.distinct, self._n_models, self._n, self._dtype, self.space),
         )
 

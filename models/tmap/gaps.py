@@ -63,7 +63,7 @@ def own_gaps(given, space, meanwhile):
     if there is given and space is not None:
         there = pk.asview(given, space=space)
     with copying:
-        values = there if own else pk.empty(there.shape, np.float64, there.space)
+        values = there if own else pk.empty(there.shape, space=there.space)
         meanwhile(values)
     return values, look_at(there, None if own else values)
 
@@ -130,7 +130,7 @@ def intervals_of(values, resolution, complete, unit):
     if np.ndim(resolution):
         return _intervals_of_own_widths(values.to_numpy() / unit, 0.5 * resolution / unit, complete)
     each = each_of(values)
-    keys, out = (pk.empty(values.shape, np.float64, values.space) for _ in range(2))
+    keys, out = (pk.empty(values.shape, space=values.space) for _ in range(2))
     launch(each, gap_kernels.round_gap, *_ends(complete, values.space), resolution, values, keys)
     distinct = pk.unique(keys, space=values.space)
     places = pk.searchsorted(distinct, keys, space=values.space)
@@ -165,7 +165,7 @@ def of_runs(values, lengths, begins):
     """Return the gaps of some runs, one after the other, from the lengths and starts of these, arrays on the
     host."""
     ends = np.cumsum(lengths)
-    out = pk.empty((int(ends[-1]),), np.float64, values.space)
+    out = pk.empty(int(ends[-1]), space=values.space)
     launch(
         lengths.size,
         gap_kernels.take_run,

@@ -530,8 +530,8 @@ class TransientMAP:
             `runs` are not Runs.
         """
         packed, shared = self._packed_in(runs, space)
-        found = pk.empty((packed.n_rows * self.n_branches * kernels.PACK,), np.float64, packed.space)
-        out = pk.empty((runs.n_gaps, self.n_branches), np.float64, packed.space)
+        found = pk.empty(packed.n_rows * self.n_branches * kernels.PACK, space=packed.space)
+        out = pk.empty((runs.n_gaps, self.n_branches), space=packed.space)
         *flags, rows, table = shared
         own = *flags, tiny(np.float64), rows, table, *packed.views, found
         launch(packed.teams(), run_kernels.branch_probabilities, *own)
@@ -572,7 +572,7 @@ class TransientMAP:
             `runs` are not Runs; `seed` is not a seed.
         """
         packed, shared = self._packed_in(runs, space)
-        out = pk.empty((runs.n_gaps,), np.float64, packed.space)
+        out = pk.empty(runs.n_gaps, space=packed.space)
         *flags, faded, rows, table = shared
         launch(
             packed.teams(),
@@ -690,7 +690,7 @@ class TransientMAP:
             check_count(max_gaps, "max_gaps"),
         )
         space = pk.default_space() if space is None else space
-        lengths = pk.empty((n_runs,), np.int64, space)
+        lengths = pk.empty(n_runs, np.int64, space)
         if n_runs * self.mean_arrivals() > max_gaps:
             raise InputError(
                 f"n_runs is {n_runs}, of {self.mean_arrivals():.3g} gaps each; expected fewer than "
@@ -701,7 +701,7 @@ class TransientMAP:
         launch(each, run_kernels.simulate_lengths, *shared, lengths)
         counts = lengths.to_numpy()
         ends = np.cumsum(counts)
-        values = pk.empty((int(ends[-1]),), np.float64, space)
+        values = pk.empty(int(ends[-1]), space=space)
         launch(
             each,
             run_kernels.simulate_gaps,
@@ -758,7 +758,7 @@ class _Likelihood:
             yield total(nodes(found, 0, len(found)))
 
     def _of_shard(self, packed, dealt, shared):
-        found = pk.empty((), np.float64, packed.space)
+        found = pk.empty((), space=packed.space)
         reduce(
             pk.TeamPolicy(dealt.shape[1], kernels.PACK, space=packed.space),
             kernels.log_likelihood,

@@ -62,15 +62,15 @@ class Sorted:
         self.censoring = runs.n_censored > 0
         lengths = reached(runs.views[1], space)
         slots = self.n_packs * PACK
-        still = pk.empty((slots if self.censoring else 1,), np.int64, space)
+        still = pk.empty(slots if self.censoring else 1, np.int64, space)
         if runs.n_runs <= FEW:
             order = np.argsort(-runs.lengths, kind="stable")
             self.order, begins = (reached(part, space) for part in (order, runs.begins))
         else:
             keys, begins = _starts_of(runs, lengths)
             self.order = pk.argsort(keys, space, descending=True)
-        steps = pk.empty((self.n_packs,), np.int64, space)
-        dealt = [pk.empty((slots,), np.int64, space) for _ in range(2)]
+        steps = pk.empty(self.n_packs, np.int64, space)
+        dealt = [pk.empty(slots, np.int64, space) for _ in range(2)]
         censored = reached(runs.censored, space) if self.censoring else still  # unused without open gaps
         launch(
             slots,
@@ -163,7 +163,7 @@ class Part:
 @functools.lru_cache(maxsize=64)
 def _name_of(space):
     """Return the name of a space that can run here."""
-    return pk.empty((1,), np.int64, space).space
+    return pk.empty(1, np.int64, space).space
 
 
 def part_of(piece, n_shards=1):
@@ -223,7 +223,7 @@ class Packed:
         self._ends_there = reached(self._ends, self.space)
         self.offset = self._ends_there[:-1]
         self.steps, self.lengths, self.begin, self.open_end = whole.between(first, end)
-        self.gaps = pk.empty((self.n_rows * 2 * PACK,), dtype, self.space)
+        self.gaps = pk.empty(self.n_rows * 2 * PACK, dtype, self.space)
         self.distinct, values = None, whole.values
         if runs.resolution is not None:
             distinct, values = intervals_of(values, runs.resolution, runs.complete, unit)

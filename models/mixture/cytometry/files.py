@@ -46,7 +46,7 @@ def read(path: PathLike, *, data_set: int | None = None) -> Sample:
     """
     kind, path, name = check_file(path, KINDS), Path(path), stem_of(path)
     if data_set is not None:
-        check_count(data_set, "data_set", 1)
+        check_count(data_set, "data_set")
         if kind not in (".fcs", ".lmd"):
             raise InputError(f"data_set is {data_set}, but '{path}' is not FCS, the only format with several")
     with _naming(path):

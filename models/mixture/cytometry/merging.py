@@ -91,7 +91,7 @@ def merge(
     check_merging(method, n_populations)
     X = check_table(X, n_features=model.n_features_in_)
     share = check_number(least_share, "least_share", least=0.0)
-    least_cells = max(check_count(least_cells, "least_cells", 1), share * len(X))
+    least_cells = max(check_count(least_cells, "least_cells"), share * len(X))
     cells = np.bincount(model.predict(X), minlength=len(model.weights_))
     # A given number of populations shall not include groups that would be dropped in the end as too small.
     active = _large_enough(model.weights_ * len(X), 1.0 if n_populations is None else least_cells)
@@ -114,7 +114,7 @@ def check_merging(method, n_populations):
     """Check arguments of `merge`; raise the errors that it would raise."""
     check_choice(method, "method", METHODS)
     if n_populations is not None:
-        check_count(n_populations, "n_populations", 1)
+        check_count(n_populations, "n_populations")
         if method != "entropy":
             raise InputError(
                 f"n_populations is {n_populations}; only method='entropy' merges to a number, not {method!r}"

@@ -193,7 +193,7 @@ def populations_of(panel, model, points, how):
 
 def pooled(panel, samples, cells_per_sample=None, random_state=0):
     """Return the points of all samples, shape (n, n_channels), at most `cells_per_sample` of each."""
-    most = np.inf if cells_per_sample is None else check_count(cells_per_sample, "cells_per_sample", 1)
+    most = np.inf if cells_per_sample is None else check_count(cells_per_sample, "cells_per_sample")
     random, parts = check_random_state(random_state), []
     for sample in samples:
         points, good = panel.points(sample)

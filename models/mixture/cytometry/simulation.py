@@ -65,8 +65,8 @@ def simulate(
     InputError
         A count is out of its range.
     """
-    check_count(n_cells, "n_cells", 1)
-    check_count(n_samples, "n_samples", 1)
+    check_count(n_cells, "n_cells")
+    check_count(n_samples, "n_samples")
     _check_populations(n_populations, n_markers, n_rare, rare)
     random = generator_of(seed)
     light = _stained(random, n_populations, n_markers)
