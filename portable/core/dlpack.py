@@ -36,34 +36,31 @@ _CODES = {"i": 0, "u": 1, "f": 2, "V": 4, "c": 5, "b": 6}  # dtype codes by NumP
 _READONLY = 1  # a flag
 
 
+def _fields(names, *types):
+    return list(zip(names.split(), types))
+
+
 class _Tensor(Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("device_type", c_int32),
-        ("device_id", c_int32),
-        ("ndim", c_int32),
-        ("code", c_uint8),
-        ("bits", c_uint8),
-        ("lanes", c_uint16),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-        ("byte_offset", c_uint64),
-    ]
+    _fields_ = _fields(
+        "data device_type device_id ndim code bits lanes",
+        c_void_p,
+        c_int32,
+        c_int32,
+        c_int32,
+        c_uint8,
+        c_uint8,
+        c_uint16,
+    ) + _fields("shape strides byte_offset", POINTER(c_int64), POINTER(c_int64), c_uint64)
 
 
 class _Managed(Structure):
-    _fields_ = [("tensor", _Tensor), ("context", c_void_p), ("deleter", c_void_p)]
+    _fields_ = _fields("tensor context deleter", _Tensor, c_void_p, c_void_p)
 
 
 class _Versioned(Structure):
-    _fields_ = [
-        ("major", c_uint32),
-        ("minor", c_uint32),
-        ("context", c_void_p),
-        ("deleter", c_void_p),
-        ("flags", c_uint64),
-        ("tensor", _Tensor),
-    ]
+    _fields_ = _fields(
+        "major minor context deleter flags tensor", c_uint32, c_uint32, c_void_p, c_void_p, c_uint64, _Tensor
+    )
 
 
 # names of capsules, which keep the addresses of these

@@ -17,13 +17,13 @@ def _own_backends(module, name):
 
 _loaders = {
     name: _own_backends(module, name)
-    for name, module in (
-        ("serial", "core.machines.cpu.machine"),
-        ("threads", "core.machines.cpu.machine"),
-        ("numba", "numba.machine"),
-        ("cuda", "core.machines.cuda.machine"),
-        ("checked", "watch.checked.machine"),
-    )
+    for name, module in {
+        "serial": "core.machines.cpu.machine",
+        "threads": "core.machines.cpu.machine",
+        "numba": "numba.machine",
+        "cuda": "core.machines.cuda.machine",
+        "checked": "watch.checked.machine",
+    }.items()
 }
 
 

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays.view import View as Array, asview, zeros
+from ..core.arrays.scatter import viewed
+from ..core.arrays.view import View as Array, zeros
 from ..core.compiler.reading.build import Build, Frame
 from ..core.compiler.reading.signature import Signature
 from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
@@ -220,7 +221,7 @@ def refuse_changes(policy, kernel, args, reducer):
 
 def _check_arrays(kernel, given):
     for path, value in given.items():
-        if not hasattr(value, "dtype") or not hasattr(value, "shape") or not value.shape:
+        if not getattr(value, "shape", ()):
             raise DTypeError(f"'{path}' of kernel '{kernel.name}': expected an array, got {value!r:.60}")
         if str(value.dtype) not in ("float32", "float64"):
             raise DTypeError(
@@ -229,10 +230,13 @@ def _check_arrays(kernel, given):
 
 
 def _like(path, array, adjoints):
-    if tuple(adjoints.shape) != tuple(array.shape) or adjoints.dtype != array.dtype:
+    adjoints = viewed(adjoints)
+    if not isinstance(adjoints, Array):
+        raise DTypeError(f"adjoint: '{path}' has {adjoints!r:.60} as its adjoints; expected an array")
+    if adjoints.shape != tuple(array.shape) or adjoints.dtype != array.dtype:
         raise ShapeError(
             f"adjoint: '{path}' has shape {tuple(array.shape)} and dtype {array.dtype}; its adjoints have"
-            f" {tuple(adjoints.shape)} and {adjoints.dtype}"
+            f" {adjoints.shape} and {adjoints.dtype}"
         )
     return adjoints
 
@@ -244,7 +248,7 @@ def _sum(path, array, of, into, arrays, space):
     if path in into:
         if path in of or (path, True) in arrays:
             raise InputError(f"wrt: '{path}' is written by the kernel; name it without an array of adjoints")
-        return asview(_like(path, array, into[path]))
+        return _like(path, array, into[path])
     made = zeros(tuple(array.shape), str(array.dtype), space=space)
     if path in of:
         parallel_for(RangePolicy(0, made.shape[0], space=space), _copy, of[path], made)
@@ -268,7 +272,7 @@ def _add_up(e, copies, out):
 def _refuse_overlaps(kernel, arrays, args, into, of):
     """Refuse arrays that are written, or to which derivatives are added, and lie in memory of another."""
     given = [(*array, v) for array, v in zip(arrays, _leaves(args))]
-    sums = [(f"wrt['{path}']", True, into[path]) for path in into]
+    sums = [(f"wrt['{path}']", True, viewed(into[path])) for path in into]
     pairs = [*itertools.permutations([*given, *sums], 2)]
     pairs += itertools.product(sums, ((f"of['{path}']", False, v) for path, v in of.items()))
     for (name, written_to, v), (other, _, w) in pairs:
@@ -283,14 +287,13 @@ def _leaves(args):
     for a in args:
         if is_record(a):
             yield from _leaves(parts_of(a)[1])
-        elif isinstance(a, (np.ndarray, Array)) or hasattr(a, "__dlpack__"):
-            yield a
+        elif isinstance(view := viewed(a), Array):
+            yield view
 
 
 def _span(array):
     """Return the addresses from which to which an array's elements lie."""
-    view = asview(array)
-    return [view.pointer + end for end in t.reach(view.shape, view.strides, view.dtype.itemsize)]
+    return [array.pointer + end for end in t.reach(array.shape, array.strides, array.dtype.itemsize)]
 
 
 class _Launch:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays.scatter import viewed
 from ..core.language.kernel import Function, Kernel
 from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
 from ..core.language.types import fields_of
@@ -276,7 +277,7 @@ def _values(kernel, args, paths, argument):
                     f"{argument}: '{path}' of kernel '{kernel.name}' is no field of {value!r:.60}"
                 )
             value = getattr(value, field)
-        found[path] = value
+        found[path] = value if isinstance(value, np.ndarray) else viewed(value)
     return found
 
 

@@ -135,8 +135,8 @@ class Target:
                 " policy be one of its indices, or write pk.atomic_add",
             )
         value = reverse.as_dtype(value, t.loaded_dtype(root.dtype))
+        self.written.setdefault(root, []).append((o, known))
         if None not in known:
-            self.written.setdefault(root, []).append((o, known))
             env[root, known] = value
             if reverse.build.block is self.home:
                 self.sure.add((root, known))
@@ -145,7 +145,6 @@ class Target:
         if n_stores > 1 or n_loads or not self.each_once(reverse, indices):
             why = "may be written twice; keep the number in a variable, and write it once"
             self.walk.fail(o, f"elements of '{root.label}' {why}")
-        self.written.setdefault(root, []).append((o, known))
         reverse.tape.append(partial(self.forget, reverse, root, indices))
         self.seed(reverse, root, indices, value, 1)
 

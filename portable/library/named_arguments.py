@@ -2,12 +2,10 @@
 
 import functools
 
-import numpy as np
-
 from ..core.language.kernel import Kernel
 from ..core.language.words import static
 from ..core.launch import dispatch
-from ..errors import InputError, ShapeError
+from ..errors import InputError, LanguageError, ShapeError
 from ..core.places.policy import WITH_PREFIXES, as_policy, kind_of, n_indices
 
 
@@ -74,13 +72,13 @@ def _defaults(kernel):
 
 
 def _constant(kernel, value):
-    if isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
-        return static(value)
     if type(value) is tuple:
         return tuple(_constant(kernel, v) for v in value)
-    if value is None or isinstance(value, static) or callable(value):
-        return value
-    raise InputError(
-        f"kernel '{kernel.name}' ({kernel.place}): a default is {value!r:.60} of type {type(value).__name__};"
-        " expected a number, None, a function or a tuple of these; pass others at the launch"
-    )
+    try:
+        return static(value)
+    except LanguageError:
+        raise InputError(
+            f"kernel '{kernel.name}' ({kernel.place}): a default is {value!r:.60} of type"
+            f" {type(value).__name__}; expected a number, None, a function or a tuple of these; pass others"
+            " at the launch"
+        ) from None

@@ -157,10 +157,11 @@ WRONG_ARGUMENTS = [
 @pytest.mark.parametrize("args, exception, words", WRONG_ARGUMENTS, ids=range(len(WRONG_ARGUMENTS)))
 def test_wrong_arguments(args, exception, words):
     for space in ("checked", "serial", "threads"):
-        with pytest.raises(exception) as error:
-            pk.parallel_for(pk.RangePolicy(0, 3, space=space), fill, *args)
-        for word in ["kernel 'fill'", "wrong_kernels.py:", *words]:
-            assert word in str(error.value)
+        for launch in (pk.parallel_for, pk.check):
+            with pytest.raises(exception) as error:
+                launch(pk.RangePolicy(0, 3, space=space), fill, *args)
+            for word in ["kernel 'fill'", "wrong_kernels.py:", *words]:
+                assert word in str(error.value)
 
 
 def test_a_plain_function_is_not_launched(space):
@@ -181,6 +182,9 @@ TAKEN = [  # function, and arguments that it takes
     (lambda *given: pk.count(3, entry, X, reducer=given[0], build=given[1]), pk.Sum, "text"),
     (lambda reducer: pk.check(3, entry, X, reducer=reducer), pk.Sum),
     (lambda of: pk.adjoint(3, fill, 1.0, X, wrt="value", of=of), {"x": X}),
+    (lambda of: pk.adjoint(3, fill, 1.0, X, wrt="value", of={"x": of}), X),
+    (lambda out: pk.parallel_scan(3, entry, X, out=out), X),
+    (functools.partial(pk.Reducer, "Own", entry.fn), 0.0),
     (pk.gcd, 3, 6),
     (pk.norm, X),
     (lambda source: pk.parallel_for(3, pk.kernel(source=source)(fill.fn), 1.0, X), None),
@@ -200,8 +204,8 @@ def test_an_argument_of_a_wrong_kind_is_refused_by_the_layer(function):
                 function(*taken[:k], wrong, *taken[k + 1 :])
 
 
-# function that makes a policy, exception, words
-WRONG_POLICIES = [
+# function that makes a policy, or makes or copies a view; exception, words
+WRONG_CALLS = [
     (pk.RangePolicy, DTypeError, ["begin", "pk.TeamPolicy(n)"]),
     (pk.TeamPolicy, DTypeError, ["league_size", "None", "pk.TeamPolicy(n)"]),
     (pk.MDRangePolicy, InputError, ["begin", "None"]),
@@ -229,19 +233,6 @@ WRONG_POLICIES = [
     (lambda: pk.parallel_for("3", fill, 1.0, np.ones(3)), DTypeError, ["'3'", "pk.RangePolicy(0, n)"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=sum), PortableError, ["reducer"]),
     (lambda: pk.parallel_reduce(3, entry, np.ones(3), reducer=()), PortableError, ["reducer"]),
-]
-
-
-@pytest.mark.parametrize("make, exception, words", WRONG_POLICIES, ids=range(len(WRONG_POLICIES)))
-def test_wrong_policies(make, exception, words):
-    with pytest.raises(exception) as error:
-        make()
-    for word in words:
-        assert word in str(error.value)
-
-
-# function that makes or copies a view, exception, words
-WRONG_VIEWS = [
     (lambda: pk.zeros((2, -1), "float64"), InputError, ["-1"]),
     (lambda: pk.zeros((2, 2.5), "float64"), InputError, ["2.5"]),
     (lambda: pk.zeros((1,) * 7, "float64"), InputError, ["6"]),
@@ -256,8 +247,8 @@ WRONG_VIEWS = [
 ]
 
 
-@pytest.mark.parametrize("make, exception, words", WRONG_VIEWS, ids=range(len(WRONG_VIEWS)))
-def test_wrong_views(make, exception, words):
+@pytest.mark.parametrize("make, exception, words", WRONG_CALLS, ids=range(len(WRONG_CALLS)))
+def test_wrong_policies_and_views(make, exception, words):
     with pytest.raises(exception) as error:
         make()
     for word in words:
@@ -312,7 +303,7 @@ def test_a_team_larger_than_the_device_has(space):
 def test_scratch_beyond_what_was_asked_for_is_found_in_plain_python():
     with pytest.raises(
         CheckError,
-        match=(r"kernel 'fill_scratch' .* uses 8000 bytes of scratch, but the team has 64; .*scratch_bytes"),
+        match=r"kernel 'fill_scratch' .* uses 8000 bytes of scratch, but the team has 64; .*scratch_bytes",
     ):
         pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=64), fill_scratch, 1000, np.zeros(4))
     pk.parallel_for(pk.TeamPolicy(4, space="checked", scratch_bytes=8000), fill_scratch, 1000, np.zeros(4))

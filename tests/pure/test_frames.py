@@ -26,7 +26,9 @@ def test_a_column_is_a_view_of_its_own_memory(library):
     view = pk.asview(column, space="serial")
     assert view.pointer == np.asarray(column).ctypes.data and view.readonly != (library == "xarray")
     for space in ("serial", "checked"):
-        assert pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), element, column) == 7.0
+        policy = pk.RangePolicy(0, 3, space=space)
+        total, slopes = pk.parallel_reduce(policy, element, column, gradient="x")
+        assert total == 7.0 and slopes.to_numpy().tolist() == [1.0] * 3
     assert pk.check(3, element, column, reducer=pk.Sum).ok
 
 

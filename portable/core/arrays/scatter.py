@@ -3,9 +3,11 @@ ScatterView)."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..language.annotations import ArrayLike
 from ...errors import DTypeError, InputError
-from .view import asview
+from .view import View, asview
 
 
 class ScatterView:
@@ -58,3 +60,14 @@ class ScatterView:
 
     def __repr__(self):
         return f"ScatterView({self.view!r})"
+
+
+def viewed(argument):
+    """Return the View of an argument with elements, an array of any library; other arguments as they are, and
+    those that launches refuse."""
+    if isinstance(argument, ScatterView):
+        return argument.view
+    try:
+        return argument if isinstance(argument, (View, np.generic)) else asview(argument)
+    except InputError:
+        return argument

@@ -11,8 +11,10 @@ finish: contribution, state and result are one number.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, TypeAlias, Union
 
+from ...errors import DTypeError
 from .annotations import Number
 from .kernel import Function
 from .types import bounds
@@ -41,6 +43,11 @@ class Reducer:
     commutes : bool
         If False, contributions are combined in the order of indices (ranks in a team), which takes longer.
         Scans always use this order.
+
+    Raises
+    ------
+    LanguageError, DTypeError
+        A function is no kernel source; `identity` is neither numbers nor a function.
 
     Examples
     --------
@@ -72,6 +79,9 @@ class Reducer:
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         self.n_words = len(self.neutral("float64"))
+        for number in self.neutral("float64"):
+            if not isinstance(number, Real):
+                raise DTypeError(f"{name}: identity is {number!r:.60}; expected numbers")
 
     def neutral(self, dtype: str) -> tuple[Number, ...]:
         """Return the numbers of the identity.

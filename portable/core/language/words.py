@@ -149,10 +149,6 @@ def _gamma(x, function=math.gamma):
         return math.nan if x <= -1 else math.copysign(math.inf, x)
 
 
-def _logb(x):
-    return math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf
-
-
 exp: Unary = text("exp", "e to the power x, which may be complex", 0.90, 0.92)
 exp2: Unary = text("exp2", "2 to the power x", 0.91, 0.88)
 expm1: Unary = text("expm1", "exp(x) - 1, without cancellation", 0.92, 0.95)
@@ -207,7 +203,11 @@ ldexp: Binary = text(
     plain=lambda x, n: np.ldexp(x, int(clip(n, -3e3, 3e3))),
 )
 logb: Unary = text(
-    "logb", "the exponent of x as a float, exactly: floor(log2(abs(x)))", 0.5, 0.5, plain=_logb
+    "logb",
+    "the exponent of x as a float, exactly: floor(log2(abs(x)))",
+    0.5,
+    0.5,
+    plain=lambda x: math.frexp(x)[1] - 1.0 if x and math.isfinite(x) else abs(x) or -math.inf,
 )
 gamma: Unary = text("gamma", "the gamma function", 1.13, 1.13, plain=lambda x: _gamma(x))
 erf: Unary = text("erf", "the error function", 1.03, 1.10, plain=math.erf)

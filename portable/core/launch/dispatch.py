@@ -34,7 +34,7 @@ from ..language.kernel import AnyKernel, Function, Kernel
 from ..places.policy import KINDS, WITH_PREFIXES, MDRangePolicy, RangePolicy, as_policy, kind_of, n_indices
 from ..language.reducer import Reducer, Reducers, Sum
 from ..arrays.host_arrays import describe_lent
-from ..arrays.scatter import ScatterView
+from ..arrays.scatter import ScatterView, viewed
 from ..places.space import HOST, Space, default_space, require
 from ..arrays.view import Spec, View, asview, describe, describe_adopted, producer_of
 from ..language.words import row_of_word, static
@@ -131,7 +131,6 @@ def _describe_record(a, level):
     return ("tuple", specs, names), (words, weak) if weak else b"".join(words)
 
 
-WITHOUT_ELEMENTS = "number", "static", "known"  # kinds of arguments
 # function that describes an argument at a level, by its type: added at the first argument of a type
 _of_type: dict[type, Any] = {
     np.ndarray: lambda a, level: describe(a),
@@ -206,7 +205,7 @@ def _compiler_specs(specs, space, kernel, names):
             parts = named(name, len(spec[1]), spec[2])
             result.append(("tuple", _compiler_specs(spec[1], space, kernel, parts), spec[2]))
             continue
-        if spec[0] in WITHOUT_ELEMENTS:
+        if spec[0] in ("number", "static", "known"):
             result.append(tuple(spec))
             continue
         what, spec = spec if spec[0] == "scatter" else ("view", spec)
@@ -358,8 +357,9 @@ def bind(policy, kernel, args, reducers, scan=None, debug=False, compiles=True):
 def bound(policy, kernel, args, reducers, scan=None, compiles=True):
     """Return the result of `bind`, or of the function that replaces it in this context."""
     hooks = _hooks()
-    bind_here = hooks.redirect or partial(bind, compiles=compiles)
-    return bind_here(policy, kernel, args, reducers, scan, hooks.debug)
+    return (hooks.redirect or partial(bind, compiles=compiles))(
+        policy, kernel, args, reducers, scan, hooks.debug
+    )
 
 
 def _first(args, *launch):
@@ -510,10 +510,9 @@ def interrupted(error):
 
 def _checked_out(out, space):
     """Check a view that receives a number; its dtype is checked when that of the result is known."""
-    try:
-        view = out if type(out) is View else asview(out)
-    except InputError:
-        raise InputError(f"out is {out!r:.60}; expected a view of one element") from None
+    view = viewed(out)
+    if type(view) is not View:
+        raise InputError(f"out is {out!r:.60}; expected a view of one element")
     if view.size != 1:
         raise ShapeError(f"out: expected a view of one element, got shape {view.shape}")
     if view.readonly:
@@ -552,14 +551,13 @@ def _named(error, kernel, args, policy):
 def _with_producers(error, args):
     """Return the error of a write to a read-only view, with the foreign arrays among the arguments that
     forbid it."""
-    lent = [a for a in args if getattr(a, "readonly", hasattr(a, "to_numpy"))]
-    names = {producer_of(a) if a.__class__ is View else type(a).__name__ for a in lent} - {None}
-    more = (
-        f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
-        if names
-        else ""
-    )
-    return ReadOnlyError(f"{error}{more}")
+    names = {
+        producer_of(a) if a.__class__ is View else type(a).__name__
+        for a in args
+        if getattr(a, "readonly", hasattr(a, "to_numpy"))
+    } - {None}
+    why = f" ({', '.join(sorted(names))} forbids writing to its memory: pk.copy_of(...) makes a copy)"
+    return ReadOnlyError(f"{error}{why * bool(names)}")
 
 
 @launching
@@ -818,6 +816,7 @@ def parallel_scan(
     if policy.__class__ is not RangePolicy:
         raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
     for array in _as_tuple(out):
+        array = array if isinstance(array, np.ndarray) else viewed(array)
         if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
             raise ShapeError(
                 f"out: expected a one-dimensional array of at least {policy.end} elements, got"

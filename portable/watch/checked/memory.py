@@ -16,8 +16,8 @@ import numpy as np
 
 from ...core.launch import dispatch
 from ...core.language.types import Record, loaded_dtype, named, reach
-from ...core.arrays.view import address, asview, mark_unwritten
-from ...errors import PortableError
+from ...core.arrays.scatter import viewed
+from ...core.arrays.view import View, address, mark_unwritten
 
 READ, WRITE, UPDATE, REPLACE, SWAP = range(5)
 SITE_SHIFT, CELL_SHIFT = 3, 23
@@ -29,12 +29,8 @@ _MARK = {4: _MARK32, 8: _MARK32 << 32 | _MARK32}
 def array_of(arg):
     """Return the NumPy array of an argument that has elements (a device's are copied), else None, as for an
     argument that launches refuse."""
-    try:
-        what = dispatch.described((arg,))[0][0]
-    except PortableError:
-        return None
-    arg = arg.view if what == "scatter" else arg
-    return None if what in dispatch.WITHOUT_ELEMENTS else asview(arg).to_numpy()
+    arg = viewed(arg)
+    return arg.to_numpy() if isinstance(arg, View) else None
 
 
 def arrays_in(args, names=itertools.repeat("")):

@@ -352,7 +352,7 @@ def table_item(build, items, index, node):
 
 def tuple_item(build, base, node, parts=None):
     """Return an item or a slice of a tuple; a matrix is indexed one dimension after the other."""
-    first, *rest = parts or (node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
+    first, *rest = parts or _subscripts(node)
     if not plain_tuple(base) or rest and not isinstance(base, Vector):
         build.fail(
             node, f"`{ast.unparse(node)}` has more indices than `{ast.unparse(node.value)}` dimensions"
@@ -386,10 +386,14 @@ def view_of(build, base, node):
     return base
 
 
+def _subscripts(node):
+    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
 def indices_of(build, view, node):
     """Return the parts of a subscript: numbers, or (lower, upper) of a slice with None for an end of the
     dimension; with a step other than 1, (lower, upper, step)."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    parts = _subscripts(node)
     if len(parts) > view.ndim:
         build.fail(node, f"'{view.label}' has {view.ndim} dimension(s), but {len(parts)} indices were given")
     items = []

@@ -295,17 +295,13 @@ def _floats(types, o, *args):
     return common_float(args), kind_of(*args)
 
 
-def _no_result(types, o, *args):
-    return None, UNIFORM
-
-
 def _fixed_result(dtype, kind=None):
     """Return the rule for results of a fixed dtype, and of a fixed kind or the kind of the arguments."""
     return lambda types, o, *args: (dtype, kind or kind_of(*args))
 
 
-def _of_first(kind=None):
-    return lambda types, o, a, *more: (a.dtype, kind or kind_of(a))
+def _of_first(kind):
+    return lambda types, o, a, *more: (a.dtype, kind)
 
 
 def _of_view(types, o, *args):
@@ -333,7 +329,7 @@ _RULES = {
     "from_bits": lambda types, o, a: (o.attr, kind_of(a)),
     "lanes": lambda types, o, a: ("bool", a.kind if types.W == 1 else UNIFORM),
     "load": _Types.load,
-    **dict.fromkeys("store together barrier assert print breakpoint".split(), _no_result),
+    **dict.fromkeys("store together barrier assert print breakpoint".split(), _fixed_result(None, UNIFORM)),
     "combine": _of_first(UNIFORM),
     "item": lambda types, o, whole: (whole.args[o.attr].dtype, whole.kind),
     "foreign": _Types.foreign,
@@ -343,10 +339,8 @@ _RULES = {
     "counter": _fixed_result("int"),
     "member": _Types.member,
     "rank": _Types.member,
-    "league_rank": _fixed_result("int", UNIFORM),
-    "league_size": _fixed_result("int", UNIFORM),
     "broadcast": _of_first(UNIFORM),
-    "append": _fixed_result("int", UNIFORM),
+    **dict.fromkeys("append league_rank league_size".split(), _fixed_result("int", UNIFORM)),
     "mma": _of_first(VARYING),
     "tally": _of_view,
     "before": _of_first(VARYING),

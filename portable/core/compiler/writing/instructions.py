@@ -69,10 +69,6 @@ def _round_to_integer(here, o, a):
     return ops.cast(a if o.attr == "trunc" else ops.float_intrinsic(o.attr, (a,), a.dtype), "int")
 
 
-def _bits(here, o, a):
-    return _reinterpreted(here.ops, a, here.ops.strong(a.dtype), o.dtype)
-
-
 def _from_bits(here, o, a):
     integer = "int32" if o.attr == "float32" else "int64"
     return _reinterpreted(here.ops, here.ops.cast(a, integer), integer, o.attr)
@@ -201,7 +197,7 @@ EMITTED = {
     "barrier": lambda here, o: here.team.barrier(here.ops),
     "before": _scan_of_members,
     "binary": _binary,
-    "bits": _bits,
+    "bits": lambda here, o, a: _reinterpreted(here.ops, a, here.ops.strong(a.dtype), o.dtype),
     "broadcast": lambda here, o, value, rank: here.team.pick(here.ops, value, rank),
     "cast": _cast,
     "choice": _choice,
