@@ -1,15 +1,11 @@
 """Checks of arguments. All of them run before anything is computed or copied to a device."""
 
-from typing import Literal, TypeAlias, get_args
-
 import numpy as np
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared import as_numbers, check_count, refuse, warn
 
-DType: TypeAlias = Literal["float32", "float64"]
-DTYPES = get_args(DType)
 LARGEST = 1e300  # sums and differences of such numbers are finite
 SMALLEST = 1e-300  # the reciprocal of such a difference is finite
 

@@ -13,6 +13,7 @@ from ..shared import (
     Array,
     ArrayLike,
     ClientLike,
+    DType,
     Label,
     Result,
     Spaces,
@@ -27,7 +28,7 @@ from ..shared import (
     local_space,
     warn,
 )
-from .checks import DType, check_library_sizes
+from .checks import check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
 from .mapping import Sets, mapped_in_steps

@@ -15,6 +15,7 @@ from portable.errors import DTypeError, InputError, printable
 from ..shared import (
     ArrayLike,
     ClientLike,
+    DType,
     PathLike,
     Real,
     Spaces,
@@ -35,8 +36,6 @@ from ..shared.files import allocate_npy, check_no_input, ordinary
 from ..shared.progress import bar as bar_of
 from . import frames
 from .checks import (
-    DTYPES,
-    DType,
     check_columns,
     check_library,
     extremes,
@@ -222,7 +221,7 @@ class Cross:
         n_times, self.n_series = dataset.shape
         self.libraries = libraries = check_libraries(libraries, self.names)
         dims = given_dims = check_dims(dims, self.n_series, libraries)
-        check_choice(dtype, "dtype", DTYPES)
+        check_choice(dtype, "dtype", DType)
         if isinstance(dims, str):
             keys = {
                 "tau": window.tau,

@@ -11,6 +11,7 @@ from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
+    DType,
     PathLike,
     Real,
     SpaceLike,
@@ -27,7 +28,7 @@ from ..shared import (
 )
 from ..shared.fingerprints import digest
 from . import list_kernels, surrogate_kernels
-from .checks import DType, extremes
+from .checks import extremes
 from .cross import STEPS, Cross
 from .segments import Replicates, Windows
 from .dimensions import Of
@@ -35,7 +36,6 @@ from .mapping import Mapping, Table, on_the_space, slices_of
 from .window import Window
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
-    METHODS,
     NO_SURROGATE,
     SAME,
     STILL_LIBRARY,
@@ -161,7 +161,7 @@ def cross_map_test(
                 f"need memory_mb={int(np.ceil(needed / 2**20))}, got {memory_mb}"
             )
     check_share(fdr, "fdr")
-    check_choice(method, "method", METHODS)
+    check_choice(method, "method", Adjustment)
     stop_after = n_most + 1 if stop_after is None else check_count(stop_after, "stop_after")
     kinds = check_kinds(cross.dataset, surrogate, period, block, "dataset", cross.names, cross.cut)
     settings = cross.settings | {

@@ -9,6 +9,7 @@ import portable as pk
 from ..shared import (
     Array,
     ArrayLike,
+    DType,
     Label,
     NumberOrArray,
     Real,
@@ -18,7 +19,7 @@ from ..shared import (
     check_count,
     check_seed,
 )
-from .checks import DType, check_wholes
+from .checks import check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
 from .problem import Problem

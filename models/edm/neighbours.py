@@ -8,9 +8,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole
+from ..shared import Array, ArrayLike, DType, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
-from .checks import DType
 from .problem import Problem, problem_of, shared_problem
 from .segments import Columns, Replicates, Windows
 from .window import Window

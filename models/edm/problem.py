@@ -10,11 +10,10 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import check_choice, check_count, launch, new_array
+from ..shared import DType, check_choice, check_count, launch, new_array
 from . import frames, plans, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (
-    DTYPES,
     LARGEST,
     SMALLEST,
     check_columns,
@@ -81,7 +80,7 @@ class Problem:
         others = len(asked), self.point_cut
         self.E, window = window.checked(E, "library", self.n_times, self.cut, others)
         self.tau, self.Tp, k, self.radius, lib, pred, valid, _ = window
-        self.dtype = np.dtype(check_choice(dtype, "dtype", DTYPES))
+        self.dtype = np.dtype(check_choice(dtype, "dtype", DType))
         self.column, self.lag = coordinates(columns.shape[1], self.E, self.tau)
         self.front = (self.E - 1) * self.tau
         self.k = self.E + 1 if k is None else k

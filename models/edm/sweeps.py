@@ -6,9 +6,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Array, ArrayLike, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
+from ..shared import Array, ArrayLike, DType, Label, NumberOrArray, SpaceLike, TableLike, Whole, check_count
 from . import plans
-from .checks import DType
 from .frames import Tabled
 from .mapping import Mapping
 from .problem import MEMORY_BYTES, Problem

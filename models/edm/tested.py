@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from ..shared import Array, ArrayLike, Result, as_numbers, check_choice, check_s
 from . import frames
 
 Adjustment: TypeAlias = Literal["bh", "by"]
-METHODS = get_args(Adjustment)
 REASONS = (
     "",
     "library and target are the same series",
@@ -301,7 +300,7 @@ class CrossMapTest(Result):
 
 
 def _harmonic(n, method):
-    check_choice(method, "method", METHODS)
+    check_choice(method, "method", Adjustment)
     return float((1.0 / np.arange(1, n + 1)).sum()) if method == "by" else 1.0
 
 

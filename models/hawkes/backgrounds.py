@@ -22,7 +22,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from .parameters import Background, Parameters, ParametersBase, check_positive
 from .regions import region_of
 from .significance import kernel_sums, triggering_test
 
-KINDS = ("constant", "piecewise", "declustered")
+Kind: TypeAlias = Literal["constant", "piecewise", "declustered"]
 _MOVED = 1e-3  # convergence: largest change of any event's weight
 _BANDWIDTHS = 12  # number of bandwidths compared, evenly spaced in their logarithm
 # Gain in the leave-one-out log-likelihood above which each kernel has a separate width.
@@ -91,7 +91,7 @@ class BackgroundFit(Frozen, eq=False):
 def fit_background(
     locations: ArrayLike,
     times: ArrayLike,
-    kind: Literal["constant", "piecewise", "declustered"] = "declustered",
+    kind: Kind = "declustered",
     *,
     box_km: ArrayLike | None = None,
     polygon: Any = None,
@@ -160,7 +160,7 @@ def fit_background(
     Zhuang, Ogata, Vere-Jones: Stochastic declustering of space-time earthquake occurrences. JASA 97 (2002).
     """
     locations, times = check_events(locations, times)
-    check_choice(kind, "kind", KINDS)
+    check_choice(kind, "kind", Kind)
     max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
     check_enough(len(times))

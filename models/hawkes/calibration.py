@@ -112,7 +112,7 @@ def calibrate(
     DTypeError, InputError
         An argument of a wrong type or out of range; ArviZ or SciPy are not installed.
     """
-    check_choice(method, "method", tuple(_SAMPLERS))
+    check_choice(method, "method", _SAMPLERS)
     n_kept, seed = check_count(n_kept, "n_kept", 9), check_seed(seed)
     one = functools.partial(_ranks, method, n_kept, least_ess, seed, space_of(space, jobs, client))
     how = {"jobs": jobs, "progress": progress, "client": client, "space": space}

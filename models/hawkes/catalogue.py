@@ -31,7 +31,7 @@ from ..shared import (
     warn,
     write_csv,
 )
-from ..shared.dates import as_date, as_dates
+from ..shared.dates import DateOrder, as_date, as_dates
 from .likelihood import Likelihood
 from .regions import read_polygon
 
@@ -353,7 +353,7 @@ def read_catalogue(
     time_unit: TimeUnit = "h",
     lonlat: bool = False,
     spread_h: float | None = None,
-    date_order: Literal["year first", "month first", "day first"] | None = None,
+    date_order: DateOrder | None = None,
 ) -> Catalogue:
     """Read the events of a file or a data frame, with names, dates and marks.
 
@@ -406,8 +406,8 @@ def read_catalogue(
         Columns whose names mention another unit; events that occur twice; places that look like degrees;
         times that span more than two centuries.
     """
-    check_choice(length_unit, "length_unit", tuple(LENGTHS_KM))
-    check_choice(time_unit, "time_unit", tuple(TIMES_H))
+    check_choice(length_unit, "length_unit", LengthUnit)
+    check_choice(time_unit, "time_unit", TimeUnit)
     check_flag(lonlat, "lonlat")
     places = (places,) if isinstance(places, str) else tuple(places)
     if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):

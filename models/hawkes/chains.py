@@ -7,7 +7,6 @@ import numpy as np
 
 import portable as pk
 
-from ..shared.arrays import Together
 from . import chain_kernels as ck, kernels
 from .cells import PairList, Range
 from .parameters import ParametersBase
@@ -141,21 +140,17 @@ class Chains:
         self._block, self._n_blocks = blocks, -(-n // blocks)
         names = self.kind.names()
         chosen = [priors[coordinate_name(self.kind, name)] for name in free]
-        fixed = {
-            "places": np.array([names.index(name) for name in free]),
-            "reciprocal": np.array([int(is_reciprocal(self.kind, name)) for name in free]),
-            "priors": np.array([[*p.coefficients, p.low, p.high] for p in chosen]),
-        }
         self._missed_mu = self._keep_background(starts[0] if common is None else common.start)
         if common is None:
             common, self.lists = common_settings(likelihood, starts, scale)
         self._tau_x = 0.1 * common.tau_x
         host = first_memory(likelihood, starts, free, n_rows, widths)
-        fixed["bounds"] = self._bounds_of(common.range)
         with pk.use(self.space):
-            self._together = Together(host | fixed)
-            self.memory = dict(self._together.views)
-            self._places, self._reciprocal, self._priors, self._bounds = map(self.memory.pop, fixed)
+            self.memory = {name: pk.copy_of(array) for name, array in host.items()}
+            self._places = pk.copy_of(np.array([names.index(name) for name in free]))
+            self._reciprocal = pk.copy_of(np.array([int(is_reciprocal(self.kind, name)) for name in free]))
+            self._priors = pk.copy_of(np.array([[*p.coefficients, p.low, p.high] for p in chosen]))
+            self._bounds = pk.copy_of(self._bounds_of(common.range))
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks))
         self._prepare(common.range)
 
@@ -291,8 +286,7 @@ class Chains:
 
     def arrays(self):
         """Return host copies of all arrays of the chains' memory."""
-        found = self._together.to_numpy()
-        return {name: found[name] for name in self.memory}
+        return {name: np.array(self.array(name)) for name in self.memory}
 
     def advance(self, replays):
         """Advance all chains by some replays; return the number of steps that every chain has completed

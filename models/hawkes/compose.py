@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import make_dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from .triggering import Decay, exponentials, omori, Triggering, normal_scale
 from .kernels import LOG2_E
 from .parameters import ParametersBase
 
-SHAPES = ("normal", "power_law")
+Shape: TypeAlias = Literal["normal", "power_law"]
 _NOTHING = -1100.0  # 2 to this power is 0 in float64
 
 
@@ -115,7 +115,7 @@ def _power_law(at):
 def compose(
     decay: str | int | Decay = "exponential",
     *,
-    distance: Literal["normal", "power_law"] = "normal",
+    distance: Shape = "normal",
     marks: bool = False,
     growth: bool = False,
     n_dims: int = 2,
@@ -153,7 +153,7 @@ def compose(
     DTypeError, InputError
         There is no such decay or distance; growth without marks; `within_h` or dimensions that do not fit.
     """
-    check_choice(distance, "distance", SHAPES)
+    check_choice(distance, "distance", Shape)
     if check_flag(growth, "growth") and not check_flag(marks, "marks"):
         raise InputError("growth is True without marks; expected marks=True")
     n_dims = check_count(n_dims, "n_dims", 1, 3)

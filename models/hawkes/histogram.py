@@ -99,7 +99,7 @@ class HistogramFit(Result, eq=False):
         DTypeError, InputError
             `level` is out of range; there is no such parameter.
         """
-        check_choice(name, "name", tuple(self.standard_errors))
+        check_choice(name, "name", self.standard_errors)
         value, width = getattr(self, name), standard_score(level) * self.standard_errors[name]
         return np.maximum(value - width, 0.0), value + width
 

@@ -34,7 +34,7 @@ from .excitation import event_terms, row_of_params, slopes_of_several
 from .parameters import Background, ParametersBase
 from .sharded_sums import Evaluation, shards_of
 from .significance import triggering_test, TriggeringTest
-from .sums import METHODS, PairSums
+from .sums import Method, PairSums
 from .windows import choose, EVERYTHING, Windows
 
 
@@ -153,7 +153,7 @@ class Likelihood:
         locations: ArrayLike,
         times: ArrayLike,
         *,
-        method: Literal["auto", "all_pairs", "windowed", "cells"] = "auto",
+        method: Method = "auto",
         background_self: bool = True,
         error_bound: float = 1e-9,
         dtype: Literal["float64", "mixed"] = "float64",
@@ -169,7 +169,7 @@ class Likelihood:
         locations, times = check_events(locations, times)
         marks = check_marks(marks, reference_mark, len(times))
         horizon = check_horizon(horizon_h, times)
-        check_choice(method, "method", METHODS)
+        check_choice(method, "method", Method)
         check_choice(dtype, "dtype", ("float64", "mixed"))
         self.background_self = check_flag(background_self, "background_self")
         self.repeats = check_choice(repeats, "repeats", ("refuse", "accept"))

@@ -3,6 +3,7 @@
 import functools
 import math
 import operator
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from .cells import Events, Grid, PairList, Range, largest
 from .excitation import MEMBERS, event_slopes, excitation_sums, pair_tiles
 from .triggering import EXPONENTIAL
 
-METHODS = ("auto", "all_pairs", "windowed", "cells")
+Method: TypeAlias = Literal["auto", "all_pairs", "windowed", "cells"]
 
 # Events that a member of pair_tiles keeps in registers. Each takes three times as many registers with
 # derivatives, and in float64 twice that.

@@ -108,7 +108,7 @@ class TemporalFit(Frozen):
             `level` is out of range; there is no such parameter.
         """
         z = standard_score(level)
-        check_choice(name, "name", tuple(self.standard_errors))
+        check_choice(name, "name", self.standard_errors)
         if name == "theta" and self.profile is not None and self.p_value > 1.0 - level:
             return 0.0, highest_theta(self.profile, 0.5 * z * z)
         value = getattr(self, name)

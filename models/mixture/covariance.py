@@ -5,12 +5,15 @@ variances. A factor is P with Sigma^-1 = P P': upper triangular, or the reciproc
 same shapes.
 """
 
+from typing import Literal, TypeAlias, get_args
+
 import numpy as np
 
 from portable.errors import InputError
 
 TINY = np.finfo(float).tiny
-KINDS = ("full", "tied", "diag", "spherical")
+Covariance: TypeAlias = Literal["full", "tied", "diag", "spherical"]
+KINDS = get_args(Covariance)
 _NARROWEST, _THINNEST = 1e-12, 1e-8  # see `solid`
 
 

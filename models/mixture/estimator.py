@@ -38,6 +38,7 @@ from .checks import (
     check_weights,
     feature_names,
 )
+from .covariance import Covariance
 from .fitted import Fitted
 from .fitting import Fit, Given
 from .em_store import Log
@@ -47,6 +48,7 @@ from .prior import Prior
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .spread import spread_of
+from .starts import Init
 
 
 _KEYS = "tol", "reg_covar", "init_params", "random_state"  # arguments that a checkpoint depends on
@@ -158,12 +160,12 @@ class DirichletMixture(Fitted):
         n_components: Whole = 1,
         *,
         prior: Prior | Literal["default"] | None = "default",
-        covariance: Literal["full", "tied", "diag", "spherical"] = "full",
+        covariance: Covariance = "full",
         max_iter: Whole = 1000,
         tol: Real = 1e-6,
         reg_covar: Real = 1e-6,
         n_init: Whole = 1,
-        init_params: Literal["k-means++", "random"] = "k-means++",
+        init_params: Init = "k-means++",
         means_init: ArrayLike | None = None,
         covariances_init: ArrayLike | None = None,
         weights_init: ArrayLike | None = None,

@@ -27,7 +27,7 @@ from .fitting import Start
 from .missing import Patterns
 from .moves import Move
 from .prior import Prior
-from .starts import STARTS
+from .starts import Init
 from .sklearn_protocol import ConvergenceWarning, Parameters, as_in_sklearn
 
 
@@ -333,7 +333,7 @@ class Fitted(Parameters, Saved):
             check_count(getattr(self, name), name)
         check_number(self.tol, "tol")
         check_number(self.reg_covar, "reg_covar", least=0.0)
-        check_choice(self.init_params, "init_params", STARTS)
+        check_choice(self.init_params, "init_params", Init)
         check_choice(self.covariance, "covariance", covariance.KINDS)
         return check_random_state(self.random_state)
 

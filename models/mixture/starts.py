@@ -1,6 +1,8 @@
 """Choose the starts of EM: kernels choose points as first means; covariances follow from the widths of
 components."""
 
+from typing import Literal, TypeAlias
+
 import numpy as np
 
 import portable as pk
@@ -8,7 +10,7 @@ import portable as pk
 from ..shared import launch, new_array, reached, reduce
 from . import covariance, search_kernels
 
-STARTS = ("k-means++", "random")
+Init: TypeAlias = Literal["k-means++", "random"]
 
 # Points among which a start is sought: enough for all components to appear, and few enough for many trials. A
 # component needs enough points that separating it from another raises the objective by more than its

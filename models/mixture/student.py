@@ -44,13 +44,14 @@ from ..shared import (
 from ..shared.sharding import Held
 from . import covariance, kernels, tail_kernels
 from .blocks import Components
+from .covariance import Covariance
 from .checks import check_random_state, check_table, feature_names
 from .fitted import Fitted
 from .prior import centred
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .spread import spread_of
-from .starts import Few
+from .starts import Few, Init
 from .sweeps import OfPoints, by_tile
 
 LEAST_DOF, MOST_DOF = 0.5, 1000.0  # range of estimated degrees of freedom
@@ -163,12 +164,12 @@ class TMixture(Fitted):
         *,
         dof: Literal["each"] | ArrayLike = "each",
         noise: bool = False,
-        covariance: Literal["full", "tied", "diag", "spherical"] = "full",
+        covariance: Covariance = "full",
         max_iter: Whole = 1000,
         tol: Real = 1e-6,
         reg_covar: Real = 1e-6,
         n_init: Whole = 10,
-        init_params: Literal["k-means++", "random"] = "k-means++",
+        init_params: Init = "k-means++",
         means_init: ArrayLike | None = None,
         random_state: Whole | np.random.Generator | None = None,
         space: SpaceLike = None,

@@ -105,7 +105,7 @@ def maximise(
             prior, _, given = form.rpartition(":")
             make, kept = float, fixed
             if prior:
-                check_choice(prior, f"the prior of {name}", tuple(priors.FORMS))
+                check_choice(prior, f"the prior of {name}", priors.FORMS)
                 make, kept = getattr(priors, prior), known
             kept[name] = make(*map(float, given.split(",")))
         chosen.need("maximise", "log_weight")

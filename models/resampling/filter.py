@@ -137,7 +137,7 @@ class ParticleFilter:
                 f" {'guide' if guide is None else 'log_guide'}; a guided filter needs both"
             )
         self.names, self.lagged = None if names is None else tuple(names), check_flag(lagged, "lagged")
-        self.method = check_choice(method, "method", tuple(SCHEMES))
+        self.method = check_choice(method, "method", SCHEMES)
         self.draw = SCHEMES[method]
         if method in ("metropolis", "megopolis"):
             self.draw = functools.partial(self.draw, n_steps=check_count(n_steps, "n_steps", 1, 2**31 - 1))
@@ -240,7 +240,7 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
-        check_choice(on_nan, "on_nan", nan_source.ON_NAN)
+        check_choice(on_nan, "on_nan", nan_source.OnNan)
         if check_flag(keep, "keep") and self.in_place:
             raise InputError(
                 "keep is True, but in_place keeps no states of earlier steps; expected one of them"
@@ -291,7 +291,7 @@ class ParticleFilter:
         """
         data = self.data(observations, params, inputs)
         n, seed = self.count(n_particles), check_seed(seed)
-        check_choice(on_nan, "on_nan", nan_source.ON_NAN)
+        check_choice(on_nan, "on_nan", nan_source.OnNan)
         keys = np.full((len(data.params), 1), seed, np.uint64)
         with connected(client) as client, pk.use(local_space(client, self.spaces)):
             shards = banks.shared(banks.Problem(self, data, None, n, client, self.spaces), len(data.params))

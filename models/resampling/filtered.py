@@ -14,7 +14,6 @@ import portable as pk
 from portable.errors import InputError
 
 from ..shared import Array, NumberOrArray, Shown, check_count, launch, reached
-from ..shared.arrays import host_array
 from . import filter_kernels, launches, weight_kernels
 from .nan_source import undefined
 from .checks import MOST
@@ -238,4 +237,4 @@ class Filtered(Shown):
             paths = pk.empty((*kept.x.shape[:3], n), kept.x.dtype)
             own = kept.extremes, kept.ancestors, kept.x, ends, paths
             launch(ends.shape, filter_kernels.trace, *own)
-            return self._without_dead(host_array(paths))
+            return self._without_dead(paths.to_numpy())

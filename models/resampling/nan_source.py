@@ -9,7 +9,6 @@ from . import weight_kernels
 from .arguments import tried
 
 OnNan: TypeAlias = Literal["die", "raise"]
-ON_NAN = "die", "raise"
 
 
 def undefined(extremes):

@@ -27,7 +27,7 @@ from ..shared import (
 )
 from ..shared.store import list_differences, settings_as_json
 from .arguments import FUNCTIONS, Data, ModelFunction, Params
-from .nan_source import ON_NAN, OnNan, counted, undefined
+from .nan_source import OnNan, counted, undefined
 from .filtered import picked
 from .filter_run import Run
 from .summaries import Summaries
@@ -96,7 +96,7 @@ class Online:
         on_nan: OnNan = "die",
     ) -> None:
         n, self.seed = model.count(n_particles), check_seed(seed)
-        self.on_nan = check_choice(on_nan, "on_nan", ON_NAN)
+        self.on_nan = check_choice(on_nan, "on_nan", OnNan)
         self.n_values, self.n_inputs = check_count(n_values, "n_values"), check_count(n_inputs, "n_inputs", 0)
         lags = self.n_values if model.lagged else 0
         self.model, self.t, self._before = model, 0, np.full(lags, np.nan)

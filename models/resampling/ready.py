@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import portable as pk
 
@@ -32,7 +32,7 @@ from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 OWN = 64  # draws reserved for a random count
-REPORTS = "poisson", "negative binomial"
+Reports: TypeAlias = Literal["poisson", "negative binomial"]
 REACTIONS = 1 << 20  # largest number of reactions in an interval: the state after these is kept
 
 
@@ -395,7 +395,7 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
     step = check_number(duration, "duration", above=0.0) / n_substeps
     turnover = check_number(turnover, "turnover", least=0.0)
-    overdispersed = check_choice(reports, "reports", REPORTS) == REPORTS[1]
+    overdispersed = check_choice(reports, "reports", Reports) == "negative binomial"
     n = len(states) - 1  # compartments, without the removed
     n_events = n + (turnover > 0.0)
 
@@ -470,7 +470,7 @@ def sir(
     *,
     n_substeps: int = 7,
     duration: float = 7.0,
-    reports: Literal["poisson", "negative binomial"] = "poisson",
+    reports: Reports = "poisson",
     turnover: float = 0.0,
 ) -> StateSpaceModel:
     """Make an SIR model: susceptible, infected, removed, with n_substeps binomial steps between two
@@ -512,7 +512,7 @@ def seir(
     *,
     n_substeps: int = 7,
     duration: float = 7.0,
-    reports: Literal["poisson", "negative binomial"] = "poisson",
+    reports: Reports = "poisson",
     turnover: float = 0.0,
 ) -> StateSpaceModel:
     """Make an SEIR model: `sir` with a time between infection and infectiousness, which ends at rate sigma.

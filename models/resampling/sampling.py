@@ -32,7 +32,7 @@ from ..shared import (
 )
 from ..shared.posteriors import mixing, warn
 from .banks import Problem
-from .nan_source import ON_NAN, OnNan
+from .nan_source import OnNan
 from .posterior import Posterior
 from .joint_prior import Priors
 from .walk import Points, random_of
@@ -211,7 +211,7 @@ def run_loop(sampling, name, parameters, begin, settings):
     n_draws = check_count(sampling.n_draws, "n_draws")
     n_warmup = check_count(sampling.n_warmup, "n_warmup", 0)
     known = Priors(parameters, sampling.priors, sampling.fixed)
-    check_choice(sampling.on_nan, "on_nan", ON_NAN)
+    check_choice(sampling.on_nan, "on_nan", OnNan)
     given = None if sampling.start is None else starts_of(sampling.start, known, n_chains)
     with connected(sampling.client) as client, pk.use(local_space(client, sampling.space)):
         sampler, own = begin(known, n_chains, seed, client)

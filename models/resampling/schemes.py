@@ -45,9 +45,7 @@ class Call:
 
     def __init__(self, weights, log_weights, seed, step, n_ancestors, on_degenerate, space):
         self.seed, self.step = check_seed(seed), check_count(step, "step", 0, 2**31 - 1) << 32
-        self.degenerate_allowed = (
-            check_choice(on_degenerate, "on_degenerate", ("raise", "uniform")) == "uniform"
-        )
+        self.degenerate_allowed = check_choice(on_degenerate, "on_degenerate", Degenerate) == "uniform"
         self.weights, self.space = Weights(weights, log_weights), space
         self.n_ancestors = (
             self.weights.n if n_ancestors is None else check_count(n_ancestors, "n_ancestors", 1, MOST)
@@ -198,7 +196,7 @@ def _scheme(draw: Callable[..., pk.View]) -> Scheme:
             found = _prepared_ancestors(launch, weights, log_weights, seed, step, space)
             if found is not None:
                 return found
-        check_choice(output, "output", ("ancestors", "offspring", "cumulative"))
+        check_choice(output, "output", Output)
         with pk.use(space):
             call = Call(weights, log_weights, seed, step, n_ancestors, on_degenerate, space)
             if check_flag(permuted, "permuted") and call.n_ancestors != call.weights.n:

@@ -6,6 +6,7 @@ from .annotations import (
     ArrayLike,
     ArrayOrView,
     ClientLike,
+    DType,
     Floats,
     Ints,
     Label,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Literal, Protocol, TypeAlias, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ TableLike: TypeAlias = Union[npt.ArrayLike, Mapping[str, Any]]  # also a table o
 LargeLike: TypeAlias = Union[npt.ArrayLike, Shaped, PathLike]
 Windows: TypeAlias = Union[Sequence[int], Sequence[Sequence[int]], "npt.NDArray[np.integer[Any]]"]
 Names: TypeAlias = tuple[str, ...]
+DType: TypeAlias = Literal["float32", "float64"]
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 Ints: TypeAlias = "npt.NDArray[np.int64]"

@@ -90,64 +90,6 @@ def new_array(shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
     return array if array.nbytes < _KEPT else pk.empty(shape, dtype, "serial").to_numpy()
 
 
-def host_array(view: pk.View) -> Array:
-    """Return the elements of a view on the host; a large array reuses the memory of a deleted one.
-
-    Parameters
-    ----------
-    view : View
-
-    Returns
-    -------
-    ndarray
-        The view's memory if the host can access it, else a copy.
-    """
-    near = pk.create_mirror_view(view)
-    if near is not view:
-        pk.deep_copy(near, view)
-    return near.to_numpy()
-
-
-class Together:
-    """Small host arrays in a space, copied together by dtype in both directions, since each copy to or from a
-    GPU has a latency.
-
-    Parameters
-    ----------
-    arrays : dict of ndarray, by name
-    space : str, Space or None
-        The default space if None.
-
-    Attributes
-    ----------
-    views : dict of View
-        Views of the same names and shapes, row-major; those of one dtype are contiguous in one allocation.
-    """
-
-    def __init__(self, arrays: dict[str, Array], space: pk.SpaceLike = None) -> None:
-        self.views, self._places, self._wholes = {}, {}, {}
-        for dtype in {array.dtype for array in arrays.values()}:
-            own, end = {name: array for name, array in arrays.items() if array.dtype == dtype}, 0
-            whole = pk.copy_of(np.concatenate([a.ravel() for a in own.values()]), space)
-            for name, array in own.items():
-                place, end = slice(end, end + array.size), end + array.size
-                view = whole[place]
-                self.views[name] = view if array.ndim == 1 else view.reshape(array.shape)
-                self._places[name] = dtype, place
-            self._wholes[dtype] = whole
-
-    def to_numpy(self) -> dict[str, Array]:
-        """Return copies of all views on the host.
-
-        Returns
-        -------
-        dict of ndarray
-        """
-        wholes = {dtype: np.array(whole.to_numpy()) for dtype, whole in self._wholes.items()}
-        places = self._places.items()
-        return {name: wholes[dtype][at].reshape(self.views[name].shape) for name, (dtype, at) in places}
-
-
 def as_view(array: Any) -> pk.View | None:
     """Return an array as a View if it is in a device's memory or a View, so that results should be Views.
 

@@ -7,6 +7,7 @@ A method runs all of its checks before anything is computed or copied to a devic
 import math
 import numbers
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -154,6 +155,8 @@ def check_share(value, name):
 
 
 def check_choice(value, name, choices):
+    """Return a value; raise unless it is one of `choices`: of a `Literal` type or a collection."""
+    choices = get_args(choices) or choices
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} is {value!r}; expected one of {', '.join(map(repr, choices))}")
     return value

@@ -2,6 +2,7 @@
 
 import datetime
 import re
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from .checks import check_choice
 _DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
 _CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
 _TEXT = re.compile(rf"\s*{_DAY}{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
+DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 # positions of year, month and day in the parts of a date
 ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2, 1]}
 
@@ -64,7 +66,7 @@ def as_dates(column, name, order=None):
     else:
         entries = list(column)
         if entries and isinstance(next((e for e in entries if e is not None), None), str):
-            found = _of_text(entries, name, order and check_choice(order, "date_order", tuple(ORDERS)))
+            found = _of_text(entries, name, order and check_choice(order, "date_order", ORDERS))
         else:
             found = np.array(
                 [_of_object(entry, name, row) for row, entry in enumerate(entries, 1)], "datetime64[us]"

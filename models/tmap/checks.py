@@ -5,7 +5,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import as_numbers, check_choice, check_number, check_numbers, refuse
+from ..shared import DType, as_numbers, check_choice, check_number, check_numbers, refuse
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
@@ -110,9 +110,7 @@ def check_orders(orders):
 
 def check_dtype(dtype):
     """Return NumPy's type for "float32" or "float64"."""
-    return {"float32": np.float32, "float64": np.float64}[
-        check_choice(dtype, "dtype", ("float32", "float64"))
-    ]
+    return getattr(np, check_choice(dtype, "dtype", DType))
 
 
 def check_memory(memory_mb):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..shared import (
     reading,
     refuse,
 )
-from ..shared.dates import as_date, as_dates
+from ..shared.dates import DateOrder, as_date, as_dates
 from ..shared.files import check_csv
 from .runs import Runs
 
@@ -29,7 +29,6 @@ _NO_RUN = (
     ". Name the column of runs (run=, --run), or say that all gaps are of one run (run=None, --one-run) or"
     " each of its own (alone=True, --alone)"
 )
-DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 _Moment: TypeAlias = float | str | datetime.date | np.datetime64
 
 

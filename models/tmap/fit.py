@@ -13,6 +13,7 @@ from portable.errors import DTypeError, InputError
 from ..shared import (
     Array,
     ArrayLike,
+    DType,
     Frozen,
     Names,
     PathLike,
@@ -77,7 +78,7 @@ def fit(
     seed: int = 0,
     n_starts: int | None = None,
     start: TransientMAP | Literal["paper"] | None = None,
-    dtype: Literal["float64", "float32"] = "float64",
+    dtype: DType = "float64",
     memory_mb: float | None = None,
     checkpoint: PathLike | None = None,
     progress: bool = False,

@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from portable.errors import InputError, ShapeError
 
 from ..shared import (
     ArrayLike,
+    DType,
     Floats,
     Ints,
     PathLike,
@@ -466,7 +467,7 @@ class TransientMAP:
         self,
         runs: Runs,
         *,
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: DType = "float64",
         memory_mb: float | None = None,
         space: Spaces = None,
         client: object = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from .fit import FitInfo, fit
 from .model import TransientMAP, check_type
 from .runs import Runs
 
+Rule: TypeAlias = Literal["bic", "aic", "held_out", "cross_validated"]
 _MOST_PARTITIONS = 1_000
 
 
@@ -54,7 +55,7 @@ def select_orders(
     total_order: int,
     *,
     max_branches: int = MOST_BRANCHES,
-    criterion: Literal["bic", "aic", "held_out", "cross_validated"] = "bic",
+    criterion: Rule = "bic",
     held_out: float = 0.2,
     n_folds: int = 5,
     seed: int = 0,
@@ -105,7 +106,7 @@ def select_orders(
             f" {max_branches} branches; expected at most {_MOST_PARTITIONS:,}: a smaller total_order"
             " (--total) or max_branches (--max-branches), or orders (fit, --orders)"
         )
-    check_choice(criterion, "criterion", ("bic", "aic", "held_out", "cross_validated"))
+    check_choice(criterion, "criterion", Rule)
     n_folds = check_count(n_folds, "n_folds", 2)
     random, checkpoint = generator_of(seed), options.pop("checkpoint", None)
     share = check_number(held_out, "held_out", above=0.0)

@@ -7,20 +7,18 @@ import functools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...shared import PathLike, check_choice
+from ...shared import DType, PathLike, check_choice
+from ..covariance import Covariance
 from ..estimator import DirichletMixture
+from ..starts import Init
 from .merging import LEAST_CELLS, Merging, check_merging
 from .panel import Panel
 from .populations import Populations, pooled, populations_of
 from .samples import Sample
 
-Covariance: TypeAlias = Literal["full", "tied", "diag", "spherical"]
-Start: TypeAlias = Literal["k-means++", "random"]
-DTYPES = ("float64", "float32")
 _WORST = 0.02  # share of the cells, those of least density, to which a second mixture is fitted
 _RARE_COMPONENTS = 30  # components of the second mixture, at most
 _GENEROUS = 5.0  # the prior of EM from both mixtures is wider by this factor, so that components cost less
@@ -43,10 +41,10 @@ def fit(
     halves: bool = False,
     covariance: Covariance = "full",
     n_starts: int = 1,
-    start: Start = "k-means++",
+    start: Init = "k-means++",
     max_iter: int = 1000,
     seed: int = 0,
-    dtype: Literal["float64", "float32"] = "float64",
+    dtype: DType = "float64",
     space: str | None = None,
     checkpoint: PathLike | None = None,
     client: object = None,
@@ -119,7 +117,7 @@ def fit(
     """
     check_merging(method, n_populations)
     panel = panel or Panel.of(samples)
-    points = pooled(panel, samples, cells_per_sample, seed).astype(check_choice(dtype, "dtype", DTYPES))
+    points = pooled(panel, samples, cells_per_sample, seed).astype(check_choice(dtype, "dtype", DType))
     options = {"covariance": covariance, "max_iter": max_iter, "tol": _TOL, "random_state": seed}
     options["space"] = space
     first = {"n_components": n_components, "n_init": n_starts, "init_params": start}

@@ -14,7 +14,6 @@ from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
 
-METHODS = ("entropy", "modes", "none")
 LEAST_CELLS = 20  # cells of a population, at least: the usual limit of detection in cell counting
 Merging: TypeAlias = Literal["entropy", "modes", "none"]
 _UNCERTAIN = 0.25  # groups are joined if at least this share of their entropy remains
@@ -112,7 +111,7 @@ def _large_enough(cells, least):
 
 def check_merging(method, n_populations):
     """Check arguments of `merge`; raise the errors that it would raise."""
-    check_choice(method, "method", METHODS)
+    check_choice(method, "method", Merging)
     if n_populations is not None:
         check_count(n_populations, "n_populations")
         if method != "entropy":

@@ -15,7 +15,6 @@ from ...shared import Array, Frozen, Names, check_choice, check_number, need, wa
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
-TRANSFORMS = ("arcsinh", "logicle", "none")
 Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
 COMPENSATIONS = ("file", "none")
 _FLUORESCENT, _METAL = 150.0, 5.0  # usual cofactors of an instrument of 18 bits and of a mass cytometer
@@ -131,7 +130,7 @@ class Panel(Frozen, eq=False):
             Channels such as SORT, Index or UMAP_1 are left out.
         """
         _check_samples(samples)
-        check_choice(transform, "transform", TRANSFORMS)
+        check_choice(transform, "transform", Transform)
         if cofactor is not None:
             check_number(cofactor, "cofactor", above=0.0)
         if saturation is not None:
