@@ -6,7 +6,7 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Real, SpaceLike, Whole, check_count, check_number
+from ..shared import Array, ArrayLike, Real, SpaceLike, Whole, check_count, check_positive
 from .checks import check_columns
 from .frames import Tabled, timed
 from .neighbours import knn
@@ -150,7 +150,7 @@ def false_neighbours(
     """
     x, part = _one_series(library, "library", segments)
     tau, limits = check_count(tau, "tau"), {"ratio": ratio, "size": size, "level": level}
-    ratio, size, level = (check_number(value, name, above=0.0) for name, value in limits.items())
+    ratio, size, level = (check_positive(value, name) for name, value in limits.items())
     keys = {"tau": tau, "k": 1, "Tp": tau, "exclusion_radius": exclusion_radius, "space": space}
     keys |= {"pred": (0, max(len(x) - tau, 1)), "segments": None if segments is None else part}
     dims = np.arange(1, check_count(E_max, "E_max") + 1)

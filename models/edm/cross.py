@@ -24,7 +24,7 @@ from ..shared import (
     Whole,
     check_choice,
     check_flag,
-    check_number,
+    check_positive,
     connected,
     local_space,
     read_npy,
@@ -149,7 +149,7 @@ def cross_map(
     `portable.models.edm`.
     """
     check_flag(progress, "progress")
-    memory_bytes = int(2**20 * check_number(memory_mb, "memory_mb", above=0))
+    memory_bytes = int(2**20 * check_positive(memory_mb, "memory_mb"))
     near = local_space(client, space)
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     cross = Cross(dataset, dims, libraries, E_max, window, dtype, near, np.float32)

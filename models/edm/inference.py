@@ -22,7 +22,7 @@ from ..shared import (
     check_choice,
     check_count,
     check_flag,
-    check_number,
+    check_positive,
     check_share,
     launch,
 )
@@ -151,7 +151,7 @@ def cross_map_test(
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     cross = Cross(dataset, dims, libraries, E_max, window, dtype, space)
     n_surrogates = check_count(n_surrogates, "n_surrogates")
-    memory, n_most = int(2**20 * check_number(memory_mb, "memory_mb", above=0)), n_surrogates
+    memory, n_most = int(2**20 * check_positive(memory_mb, "memory_mb")), n_surrogates
     if max_surrogates is not None:
         n_most = check_count(max_surrogates, "max_surrogates", n_surrogates)
         needed = 3 * _target_bytes(cross.dataset, n_most, dtype)

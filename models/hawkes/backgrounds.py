@@ -29,12 +29,21 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Frozen, SpaceLike, check_choice, check_count, check_kind
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Frozen,
+    SpaceLike,
+    check_choice,
+    check_count,
+    check_kind,
+    check_positive,
+)
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .covariates import Covariates, LogLinear, cell_of, clipped, corners_of, draw_times, period_of
 from .fit import Fit, fit
 from .likelihood import Likelihood
-from .parameters import Background, Parameters, ParametersBase, check_positive
+from .parameters import Background, Parameters, ParametersBase
 from .regions import region_of
 from .significance import kernel_sums, triggering_test
 

@@ -22,6 +22,7 @@ from ..shared import (
     check_file,
     check_flag,
     check_number,
+    check_positive,
     looks_dated,
     need,
     numbers,
@@ -438,7 +439,7 @@ def read_catalogue(
         warn_of_degrees(places, locations)
         locations = locations * LENGTHS_KM[length_unit]
     if spread_h is not None:
-        least, width = hours.min(), check_number(spread_h, "spread_h", above=0.0)
+        least, width = hours.min(), check_positive(spread_h, "spread_h")
         hours = hours + np.random.default_rng(0).uniform(0.0, width, len(hours))
         later = hours.min() - least
         origin = None if origin is None else origin + np.timedelta64(round(later * 3.6e9), "us")

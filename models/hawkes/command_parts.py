@@ -8,7 +8,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import add_cluster, command, read_json
+from ..shared import add_cluster, check_positive, command, read_json
 from . import (
     Covariates,
     Forecast,
@@ -28,7 +28,6 @@ from . import (
     simulate,
 )
 from .calibration import BACKGROUNDS, CLUSTERS, calibrate_noise
-from .parameters import check_positive
 
 # initial values of parameters, unless options replace them
 _STARTS = {

@@ -11,9 +11,8 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Floats, check_count, check_kind, check_numbers
+from ..shared import ArrayLike, Floats, check_count, check_kind, check_numbers, check_positive
 from .checks import check_edges
-from .parameters import check_positive
 
 _MOST_EVENTS = 100_000_000  # that are drawn at once
 _MOST_STEPS, _CLOSE = 100, 1e-9  # of Newton's method; a smaller change of a log-rate ends it

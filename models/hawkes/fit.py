@@ -15,11 +15,21 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ..shared import Array, Frozen, Names, check_choice, check_count, check_flag, check_kind, check_share
+from ..shared import (
+    Array,
+    Frozen,
+    Names,
+    check_choice,
+    check_count,
+    check_flag,
+    check_kind,
+    check_positive,
+    check_share,
+)
 from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
-from .parameters import check_positive, Parameters, ParametersBase
+from .parameters import Parameters, ParametersBase
 from .priors import check_priors, check_start, cut_priors, is_reciprocal, log_prior, slopes_of_prior
 from .significance import TriggeringTest
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Array, Floats, Frozen, Ints, check_count, check_kind, check_share
+from ..shared import Array, Floats, Frozen, Ints, check_count, check_kind, check_positive, check_share
 from .fit import check_likelihood
 from .likelihood import Likelihood
-from .parameters import ParametersBase, check_positive
+from .parameters import ParametersBase
 from .posterior import Posterior
 from .probabilities import parent_probabilities
 from .simulate import births_of, generations

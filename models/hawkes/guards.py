@@ -9,7 +9,7 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Names, check_number, check_numbers
+from ..shared import ArrayLike, Floats, Names, check_numbers, check_positive
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .triggering import bisect
@@ -60,7 +60,7 @@ def jitter(
     """
     locations = check_numbers(locations, "locations", 2)
     given = width_km is not None
-    half = 0.5 * (check_number(width_km, "width_km", above=0.0) if given else places(locations).spacing_km)
+    half = 0.5 * (check_positive(width_km, "width_km") if given else places(locations).spacing_km)
     return locations + np.random.default_rng(seed).uniform(-half, half, locations.shape)
 
 

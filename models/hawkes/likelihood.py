@@ -387,9 +387,6 @@ class Likelihood:
         DTypeError, InputError
             Not Parameters, or parameters that do not fit the events: see `check_params`.
         """
-        return self._log_gradient(params)
-
-    def _log_gradient(self, params):
         n_xi = 1 + len(self.check_params(params).trigger_values)
         value, _, slopes = self._evaluate(params, 3, n_xi, self._sum_slopes)
         return value, slopes
@@ -511,11 +508,11 @@ class Likelihood:
         """
         together = None if self._shards else self._together(several)
         if together is None:
-            return list(map(self._log_gradient, several))
+            return list(map(self.log_gradient, several))
         windows, sums = together
         values, inverse_rates, slopes = self._with_shares(several, sums)
         return [
-            one[2:4] if self._attains(*one[:3], one[4]) else self._log_gradient(one[0])
+            one[2:4] if self._attains(*one[:3], one[4]) else self.log_gradient(one[0])
             for one in zip(several, windows, values.tolist(), slopes, inverse_rates.tolist())
         ]
 

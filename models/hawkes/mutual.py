@@ -30,11 +30,12 @@ from ..shared import (
     check_kind,
     check_number,
     check_numbers,
+    check_positive,
     generator_of,
+    refuse,
 )
 from .checks import check_each
 from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
-from .parameters import check_signs, check_positive
 from .simulate import generations, sort_events
 
 _MOST_EVENTS = 10**8
@@ -73,7 +74,8 @@ class Mutual(Frozen, eq=False):
         if branching.shape != (len(rates), n, n):
             raise ShapeError(f"branching has shape {branching.shape}; expected {(len(rates), n, n)}")
         b = np.empty((n, 0)) if b is None else check_each(b, "coefficients", n, "types", 2)
-        branching, mu = check_signs(branching, "branching"), check_signs(mu, "mu")
+        refuse(branching < 0.0, branching, "branching", "at least 0")
+        refuse(mu < 0.0, mu, "mu", "at least 0")
         for name, value in zip(self.__match_args__, (mu, branching, rates, b)):
             object.__setattr__(self, name, value)
 
@@ -93,7 +95,8 @@ def check_rates(rates):
     rates = np.atleast_1d(check_numbers(rates, "rates"))
     if rates.ndim != 1 or not len(rates):
         raise ShapeError(f"rates has shape {rates.shape}; expected shape (n_rates,)")
-    return check_signs(rates, "rates", positive=True)
+    refuse(rates <= 0.0, rates, "rates", "a positive number")
+    return rates
 
 
 class MutualSlopes(NamedTuple):

@@ -9,13 +9,12 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Frozen, Names, check_choice, check_count, check_kind, need
+from ..shared import ArrayLike, Floats, Frozen, Names, check_choice, check_count, check_kind, need, refuse
 from .checks import check_each
 from .covariates import growth_of
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
-from .parameters import check_signs
 
 _LEAST_MU = 1e-8  # lower bound of mu as a share of the mean rate of a type, so that no event has a rate of 0
 _STEP = 1e-4  # step in the logarithms of rates for numerical second derivatives
@@ -251,7 +250,8 @@ def fit_mutual(
 def _check_weights(weights, rates):
     if weights is None:
         return None
-    weights = check_signs(check_each(weights, "weights", len(rates), "rates"), "weights")
+    weights = check_each(weights, "weights", len(rates), "rates")
+    refuse(weights < 0.0, weights, "weights", "at least 0")
     if not weights.sum() > 0.0:
         raise InputError("weights are all 0; expected one above 0")
     return weights / weights.sum()

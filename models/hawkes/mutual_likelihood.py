@@ -21,6 +21,7 @@ from ..shared import (
     check_kind,
     check_number,
     check_numbers,
+    check_positive,
     generator_of,
     launch,
 )
@@ -385,7 +386,7 @@ class MutualLikelihood:
             An argument of a wrong type or out of range; clusters that do not end.
         """
         params = check_params(self, params)
-        hours, end = check_number(hours, "hours", above=0.0), self.horizon_h
+        hours, end = check_positive(hours, "hours"), self.horizon_h
         fades = np.exp(-params.rates[:, None] * (self.window[1] - self.times))
         past = np.array([np.bincount(self.types, row, self.n_types) for row in fades])
         random = generator_of(seed)

@@ -8,12 +8,11 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 
 from portable.errors import InputError, ShapeError
 
 from ..shared.annotations import Function
-from ..shared import Names, check_number, check_numbers
+from ..shared import Names, check_numbers, check_positive, refuse
 from .triggering import EXPONENTIAL, Triggering
 
 _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
@@ -45,13 +44,8 @@ class ParametersBase:
         def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
-        least, values = self.triggering.least, self.values()
-        for value in values:
-            if least or type(value) is not float or not 1e-15 <= value <= 1e15:
-                break
-        else:
-            return  # the fast path, for nearly all parameters
-        for name, value in zip(self.names(), values):
+        least = self.triggering.least
+        for name, value in zip(self.names(), self.values()):
             value = check_positive(value, f"Parameters: {name}")
             # Squares, cubes and products of values in this range are finite in float64, and the factors of
             # exponents in float32.
@@ -239,7 +233,8 @@ class Background:
 
     def __post_init__(self) -> None:
         density = check_numbers(self.density, "Background: density", 1)
-        object.__setattr__(self, "density", check_signs(density, "Background: density"))
+        refuse(density < 0.0, density, "Background: density", "at least 0")
+        object.__setattr__(self, "density", density)
         if self.mass_until is not None:
             until = check_each(self.mass_until, "Background: mass_until", len(density))
             object.__setattr__(self, "mass_until", until)
@@ -257,22 +252,3 @@ def check_each(values, name, n, what="events", n_dims=1):
     if len(values) != n:
         raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
     return values
-
-
-def check_signs(array, name, positive=False):
-    """Return an array; raise InputError, with the index, for a number below 0, or for 0 if `positive`."""
-    wrong = np.argwhere(array <= 0.0 if positive else array < 0.0).tolist()
-    if wrong:
-        wanted = "a positive number" if positive else "at least 0"
-        raise InputError(f"{name}{wrong[0]} is {array[tuple(wrong[0])]}; expected {wanted}")
-    return array
-
-
-def check_positive(value, name):
-    """Return `value` as a float if it is a positive finite number; otherwise raise an error whose message
-    begins with `name`."""
-    if type(value) is float and 0.0 < value < math.inf:  # the fast path, for nearly all values
-        return value
-    if check_number(value, name) <= 0.0:
-        raise InputError(f"{name} is {value}; expected a positive number")
-    return float(value)

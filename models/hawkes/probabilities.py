@@ -11,7 +11,7 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import Floats, Ints, check_count, check_flag, check_kind, check_number, launch
+from ..shared import Floats, Ints, check_count, check_flag, check_kind, check_number, check_positive, launch
 from .cells import all_pairs_within
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -100,7 +100,7 @@ def posterior_probabilities(
             launch(n, bin_quantile, q, done, bins, row, found)
         mean, squares = moments.to_numpy() / done
         sd = np.sqrt(np.maximum(squares - mean**2, 0.0))
-        return ProbabilitySummary(mean, sd, found.to_numpy().copy(), np.array(kept) if keep else None)
+        return ProbabilitySummary(mean, sd, found.to_numpy(), np.array(kept) if keep else None)
 
 
 class Parents(NamedTuple):
@@ -141,7 +141,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     """
     check_likelihood(likelihood)
     likelihood.check_params(params)
-    least = check_number(least, "least", above=0.0)
+    least = check_positive(least, "least")
     background, excitation = likelihood.rates(params)
     rates = background + excitation
     scale = params.excitation_scale(likelihood.n_dims)

@@ -222,7 +222,7 @@ def compensators(likelihood, params):
             *map(pk.copy_of, (first_mu, last_mu, gone, first_xi, come)),
             out,
         )
-        found = out.to_numpy().copy()
+        found = out.to_numpy()
     return found + params.mu0 * given.mass_until if given else found
 
 

@@ -11,7 +11,17 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Array, ArrayLike, Frozen, check_count, check_kind, check_number, check_numbers, need
+from ..shared import (
+    Array,
+    ArrayLike,
+    Frozen,
+    check_count,
+    check_kind,
+    check_number,
+    check_numbers,
+    check_positive,
+    need,
+)
 from .checks import check_each
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
@@ -95,7 +105,7 @@ def score_forecast(
         if ahead.marks is None:
             raise InputError("marks need a forecast with marks: fit a model with marks")
         own = check_each(marks, "marks", len(times), "times")[inside]
-        found = _marks(ahead.marks, own, check_number(mark_width, "mark_width", above=0.0))
+        found = _marks(ahead.marks, own, check_positive(mark_width, "mark_width"))
     return ForecastScore(n, number, places, found)
 
 

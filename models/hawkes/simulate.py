@@ -10,9 +10,9 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, generator_of
+from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, check_positive, generator_of
 from .checks import check_params
-from .parameters import ParametersBase, check_positive
+from .parameters import ParametersBase
 from .regions import check_box
 
 _Draw: TypeAlias = Callable[[np.random.Generator, int], Any]

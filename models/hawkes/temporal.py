@@ -20,7 +20,18 @@ import numpy as np
 import portable as pk
 from portable.errors import InputError
 
-from ..shared import ArrayLike, Floats, Frozen, Names, SpaceLike, check_choice, check_count, launch, reduce
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Frozen,
+    Names,
+    SpaceLike,
+    check_choice,
+    check_count,
+    check_positive,
+    launch,
+    reduce,
+)
 from .checks import check_enough, check_horizon, check_times
 from .fit import (
     MAX_ITER,
@@ -35,7 +46,6 @@ from .fit import (
 from .forecast import Forecast
 from .mutual import Mutual
 from .mutual_likelihood import MutualLikelihood
-from .parameters import check_positive
 from .residuals import Residuals, residuals_of
 from .significance import FACTOR, N_OMEGA, SLOWEST, best_shares, stands_out
 

@@ -23,7 +23,7 @@ import numpy as np
 import portable as pk
 
 from ..shared.annotations import Function
-from ..shared import Frozen, Names, check_count, check_number
+from ..shared import Frozen, Names, check_count, check_positive
 from .kernels import LOG2_E
 
 
@@ -553,7 +553,7 @@ def omori(within_h: float | None = None) -> Decay:
     Utsu, Ogata, Matsu'ura: The centenary of the Omori formula for a decay law of aftershock activity. Journal
     of Physics of the Earth 43 (1995).
     """
-    most = math.inf if within_h is None else check_number(within_h, "within_h", above=0.0)
+    most = math.inf if within_h is None else check_positive(within_h, "within_h")
     endless = within_h is None
     until = 1.0 if endless else most
 

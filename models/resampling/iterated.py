@@ -38,8 +38,8 @@ from ..shared import (
     Result,
     Whole,
     check_count,
-    check_number,
     check_numbers,
+    check_positive,
     check_share,
     warn,
 )
@@ -299,7 +299,7 @@ def search(
         As in `maximise`.
     """
     sampling = Filtering(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, threshold=threshold, **options)
-    sd, n = check_number(sd, "sd", above=0.0), check_count(n, "n_particles", 2, MOST)
+    sd, n = check_positive(sd, "sd"), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
     filters, own = filters_of(model, sampling)
 

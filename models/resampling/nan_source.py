@@ -58,13 +58,13 @@ def sentence(run, data, row, number):
     culprit = ""
     for t in range(data.n_steps):
         run.steps(t, t + 1)
-        x = np.array(run.x[t % run.x.shape[0]].to_numpy()[:, row])
+        x = run.x[t % run.x.shape[0]].to_numpy()[:, row]
         if not culprit and np.isnan(x).any():
             is_guided = model.functions[3] is not None and not np.isnan(data.y[t]).all()
             name = "initial" if t == 0 else "guide" if is_guided else "propagate"
             culprit = f"{name} gave nan for a particle's state at step {t}{at}"
         if undefined(run.extremes.to_numpy()[t : t + 1])[row] == 0:
-            logs = np.array(run.log_w[t % run.log_w.shape[0]].to_numpy()[row])
+            logs = run.log_w[t % run.log_w.shape[0]].to_numpy()[row]
             k = int(np.flatnonzero(np.isnan(logs) | (logs == np.inf))[0])
             if not culprit:
                 name = _of_both(model, data, params, t, x[:, k])

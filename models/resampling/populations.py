@@ -279,7 +279,7 @@ class Densities:
         n_rows, n_params = rows.shape
         found, given = pk.empty(n_rows), (self._function, pk.static(n_params), rows, self._data)
         launch(n_rows, kernels.log_likelihoods, *given, found)
-        return found.to_numpy().copy()
+        return found.to_numpy()
 
 
 class Tempered:

@@ -27,7 +27,7 @@ from typing import Any, Literal, TypeAlias
 
 import portable as pk
 
-from ..shared import check_choice, check_count, check_number
+from ..shared import check_choice, check_count, check_number, check_positive
 from .state_space import StateSpaceModel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
@@ -393,7 +393,7 @@ def _epidemic(names, states, population, n_substeps, duration, reports, turnover
     """Make a model of a chain of compartments, the first infected by the last; the last state counts arrivals
     in the last compartment since the previous observation."""
     population, n_substeps = check_count(population, "population"), check_count(n_substeps, "n_substeps")
-    step = check_number(duration, "duration", above=0.0) / n_substeps
+    step = check_positive(duration, "duration") / n_substeps
     turnover = check_number(turnover, "turnover", least=0.0)
     overdispersed = check_choice(reports, "reports", Reports) == "negative binomial"
     n = len(states) - 1  # compartments, without the removed
@@ -571,7 +571,7 @@ def lotka_volterra(prey: int = 50, predators: int = 100, *, duration: float = 1.
         A number of animals is negative or not whole, or duration is not positive.
     """
     prey, predators = check_count(prey, "prey", 0), check_count(predators, "predators", 0)
-    duration = check_number(duration, "duration", above=0.0)
+    duration = check_positive(duration, "duration")
 
     @pk.function
     def initial(seed, stream, draw, params):

@@ -31,6 +31,7 @@ from .checks import (
     check_number,
     check_numbers,
     check_outputs,
+    check_positive,
     check_seed,
     check_share,
     generator_of,

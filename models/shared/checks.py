@@ -147,6 +147,11 @@ def check_number(value, name, above=-np.inf, least=-np.inf):
     return float(value)
 
 
+def check_positive(value, name):
+    """Return a float; raise unless it is finite and > 0."""
+    return check_number(value, name, above=0.0)
+
+
 def check_share(value, name):
     """Return a float; raise unless it is between 0 and 1."""
     if not 0.0 < check_number(value, name) < 1.0:

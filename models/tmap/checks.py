@@ -5,7 +5,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import DType, as_numbers, check_choice, check_number, check_numbers, refuse
+from ..shared import DType, as_numbers, check_choice, check_numbers, check_positive, refuse
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
@@ -86,7 +86,7 @@ def check_rounded(values, resolution, complete):
 def check_resolution(resolution, n_gaps):
     """Return a resolution as a number, or widths of intervals as an array of shape (n_gaps,)."""
     if np.ndim(resolution) == 0:
-        return check_number(resolution, "resolution", above=0.0)
+        return check_positive(resolution, "resolution")
     widths = check_numbers(resolution, "resolution", 1)
     if widths.size != n_gaps:
         raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; expected one each")
@@ -115,4 +115,4 @@ def check_dtype(dtype):
 
 def check_memory(memory_mb):
     """Convert MiB to bytes; None stays None."""
-    return None if memory_mb is None else int(2**20 * check_number(memory_mb, "memory_mb", above=0.0))
+    return None if memory_mb is None else int(2**20 * check_positive(memory_mb, "memory_mb"))

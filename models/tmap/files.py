@@ -14,6 +14,7 @@ from ..shared import (
     as_numbers,
     check_file,
     check_number,
+    check_positive,
     looks_dated,
     need,
     numbers,
@@ -158,7 +159,7 @@ def from_events(
     times, codes = times[order], codes[order]
     gaps, same = np.diff(times), np.diff(codes) == 0
     if timeout is not None:
-        same &= gaps <= check_number(timeout, "timeout", above=0.0)
+        same &= gaps <= check_positive(timeout, "timeout")
     number = np.cumsum(np.append(False, ~same))  # number of each event's run
     gaps, number_of_gap = gaps[same], number[1:][same]
     goes_on = np.zeros(len(times), bool)

@@ -27,6 +27,7 @@ from ..shared import (
     check_kind,
     check_number,
     check_numbers,
+    check_positive,
     check_seed,
     connected,
     launch,
@@ -255,7 +256,7 @@ class TransientMAP:
         >>> round(model.mean_gap(), 9), round(model.mean_arrivals(), 9), round(model.lag_correlation(), 9)
         (2.0, 5.0, 0.1)
         """
-        mean, variance = (check_number(v, n, above=0.0) for v, n in ((mean, "mean"), (variance, "variance")))
+        mean, variance = (check_positive(v, n) for v, n in ((mean, "mean"), (variance, "variance")))
         goes_on = 1.0 - 1.0 / check_number(mean_arrivals, "mean_arrivals", above=1.0)
         square = variance / mean**2
         if square >= 1.0:

@@ -8,7 +8,15 @@ import numpy as np
 
 from portable.errors import InputError
 
-from ..shared import Frozen, check_choice, check_count, check_number, connected, generator_of, tracked
+from ..shared import (
+    Frozen,
+    check_choice,
+    check_count,
+    check_positive,
+    connected,
+    generator_of,
+    tracked,
+)
 from ..shared.store import inside
 from .checks import MOST_BRANCHES
 from .fit import FitInfo, fit
@@ -109,7 +117,7 @@ def select_orders(
     check_choice(criterion, "criterion", Rule)
     n_folds = check_count(n_folds, "n_folds", 2)
     random, checkpoint = generator_of(seed), options.pop("checkpoint", None)
-    share = check_number(held_out, "held_out", above=0.0)
+    share = check_positive(held_out, "held_out")
     fitted, kept = _split(runs, share, random) if criterion == "held_out" else (runs, None)
     folds = _folds(runs, n_folds, random) if criterion == "cross_validated" else []
     plain, found = bool((runs.lengths == 1).all()), []

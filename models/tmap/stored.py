@@ -24,7 +24,7 @@ from ..shared import (
     PathLike,
     Streamed,
     as_numbers,
-    check_number,
+    check_positive,
     opened,
     replacing,
 )
@@ -119,7 +119,7 @@ class StoredRuns(Runs):
         self.lengths = read_only(check_lengths(given_lengths(lengths), len(source))[0].to_numpy())
         self.censored = read_only(check_censored(censored, len(self.lengths)))
         self.n_runs, self.n_gaps, self._source, self.prepared = len(self.lengths), len(source), source, {}
-        self.resolution = None if resolution is None else check_number(resolution, "resolution", above=0.0)
+        self.resolution = None if resolution is None else check_positive(resolution, "resolution")
         check_no_input(path, source, "path", "values")
         self._order, self._at = np.argsort(-self.lengths, kind="stable"), 0
         self._known, self.n_zero = (0.0, np.inf, 0, 0), 0

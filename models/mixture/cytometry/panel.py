@@ -11,7 +11,7 @@ import numpy as np
 
 from portable.errors import DTypeError, InputError
 
-from ...shared import Array, Frozen, Names, check_choice, check_number, need, warn
+from ...shared import Array, Frozen, Names, check_choice, check_number, check_positive, need, warn
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 
@@ -132,7 +132,7 @@ class Panel(Frozen, eq=False):
         _check_samples(samples)
         check_choice(transform, "transform", Transform)
         if cofactor is not None:
-            check_number(cofactor, "cofactor", above=0.0)
+            check_positive(cofactor, "cofactor")
         if saturation is not None:
             check_number(saturation, "saturation")
         first, compensation = samples[0], _compensation(compensation, samples)

@@ -25,8 +25,8 @@ def with_entry(array, index, value):
 
 
 PARAMETERS = [
-    ({"mu0": 0.0}, pk.errors.InputError, "mu0 is 0.0; expected a positive number"),
-    ({"theta": -0.1}, pk.errors.InputError, "theta is -0.1; expected a positive number"),
+    ({"mu0": 0.0}, pk.errors.InputError, "mu0 is 0.0; expected more than 0.0"),
+    ({"theta": -0.1}, pk.errors.InputError, "theta is -0.1; expected more than 0.0"),
     ({"omega": float("nan")}, pk.errors.FiniteError, "omega is nan; expected a finite number"),
     ({"h": float("inf")}, pk.errors.FiniteError, "h is inf; expected a finite number"),
     ({"tau_t": "14 days"}, pk.errors.DTypeError, "tau_t must be a number, got '14 days' of type str"),
@@ -81,9 +81,9 @@ OPTIONS = [
 ]
 
 SIMULATIONS = [
-    ({"n_immigrants": 0.0}, pk.errors.InputError, "n_immigrants is 0.0; expected a positive number"),
+    ({"n_immigrants": 0.0}, pk.errors.InputError, "n_immigrants is 0.0; expected more than 0.0"),
     ({"n_immigrants": 2e7}, pk.errors.InputError, "n_immigrants is 20000000.0, above max_events"),
-    ({"horizon_h": -1.0}, pk.errors.InputError, "horizon_h is -1.0; expected a positive number"),
+    ({"horizon_h": -1.0}, pk.errors.InputError, "horizon_h is -1.0; expected more than 0.0"),
     ({"box_km": (0.0, 1.0)}, pk.errors.ShapeError, r"box_km has shape \(2,\)"),
     ({"box_km": [(0.0, 1.0)] * 4}, pk.errors.ShapeError, r"box_km has shape \(4, 2\)"),
     ({"box_km": [(1.0, 1.0)]}, pk.errors.InputError, "pairs with low < high"),
