@@ -84,7 +84,7 @@ def digamma(x: Number) -> float:
     """Return the derivative of log(gamma(x)), by its asymptotic series above 10; to about 1e-15 of 1, or
     of itself where that is more."""
     a = where(x <= 0.0, 1.0 - x, x) * 1.0
-    total = 0.0 * x
+    total = 0.0
     while a < 10.0:
         total += 1.0 / a
         a += 1.0
