@@ -118,7 +118,7 @@ class Walk:
             return
         else:
             some = {"get": [o.attr], "select": o.args[1:], "broadcast": o.args[:1]}
-            carried = some.get(o.op) or [*o.args, *(value for _, value in o.parts)]
+            carried = some.get(o.op, o.args)
         self.rise(o, self.mask(*carried))
 
     @staticmethod
@@ -246,12 +246,6 @@ class Walk:
 
     # ---- operations
     def operation(self, o):
-        for block, value in o.parts:
-            if o.op != "choice" or not self.mask(o):
-                self.block(block)
-        if o.op == "choice" and self.mask(o):
-            self.choice(o)
-            return
         self.keep(o)
         if o in self.seeds:
             self.tangents[o, self.seeds.index(o)] = self.build.operation("one", o)
@@ -300,23 +294,6 @@ class Walk:
             return total
 
         self.put_tangents(o, put)
-
-    def choice(self, o):
-        """Insert `a if c else b` as an If that assigns the value and its tangents."""
-        build, variable, home = self.build, Variable("the choice"), self.build.block
-        node = If(o.args[0], o.parts[0][0], o.parts[1][0], (o.attr, o.attr))
-        node.line = build.line
-        home.body.append(node)
-        build.order.append(node)
-        self.masks[variable] = self.mask(o)
-        for block, value in o.parts:
-            self.block(block)
-            build.block, build.at = block, o.at
-            self.sets(build.put(Set(variable, value, home, block, at=o.at)))
-            build.block = home
-        o.op, o.attr, o.args, o.parts = "get", variable, [], []
-        self.keep(o)
-        RULES["get"](self, o)
 
 
 _STATEMENTS = {

@@ -177,8 +177,6 @@ WITHOUT = {
         ("foreign", "part"), "it is numba's, whose source is not read; mark the function with @pk.function"
     ),
     **dict.fromkeys(("bits", "from_bits"), "the bits of a float are no smooth function of it"),
-    "junction": "`and` and `or` that give a number; write `a if c else b`",
-    "choice": "",
     **dict.fromkeys(("math", "intrinsic"), "its partial derivatives are not known"),
     "append": "values that a team appends have no tangents",
     "binary": "the operator is for integers",

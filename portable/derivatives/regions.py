@@ -191,9 +191,9 @@ class Run:
 
 
 # ---- branches
-def fork(r, condition, bodies, nodes, env, more=()):
-    """Emit a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they emit;
-    `more`: further keys that they set.
+def fork(r, condition, bodies, nodes, env):
+    """Emit a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they
+    emit.
     """
     r.need(condition)
 
@@ -204,7 +204,7 @@ def fork(r, condition, bodies, nodes, env, more=()):
             if body:
                 r.inside(block, once, body)
 
-    more = [*more, *[LEFT] * bool(leaves(nodes))]
+    more = [LEFT] * bool(leaves(nodes))
     region, entry = Region(r, nodes, lambda body, own: body(own), env, more=more), dict(env)
     Run(region, env).put(lambda run: sides(run.run_once))
     region.record_region(entry, env, lambda once: sides(lambda body: once(body, dict(entry))))

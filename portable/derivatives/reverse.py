@@ -171,28 +171,12 @@ class Reverse:
 
     # ---- operations
     def operation(self, o, env):
-        if o.op in ("choice", "junction"):
-            self.chosen(o, env)
-        elif o.op == "get":
+        if o.op == "get":
             env[o] = env[o.attr]
         elif o.op in ("load", "store", "atomic"):
             self.target.access(self, o, env)
         else:
             env[o] = self.emit_again(o, [self.present_value(a, env) for a in o.args], env)
-
-    def chosen(self, o, env):
-        """Emit `a if c else b`, `a and b`, `a or b`: the other side is not evaluated."""
-        sides = [(block.body, value) for block, value in o.parts]
-        if o.op == "junction":
-            sides = [*sides, ([], o.args[1])][:: 1 if o.attr[0] else -1]
-
-        def side(body, value, own):
-            self.forward(body, own)
-            own[o] = self.present_value(value, own)
-
-        env[o], nodes = zero(o.dtype), [s for body, _ in sides for s in body]
-        puts = [functools.partial(side, *part) for part in sides]
-        fork(self, self.present_value(o.args[0], env), puts, nodes, env, (o,))
 
     def emit_again(self, o, args, env, step=None):
         """Emit an operation of the tree with other numbers; `step` is called with its adjoint, which tables

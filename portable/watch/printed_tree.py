@@ -49,7 +49,6 @@ class _Shown:
 def _operation(of, o):
     what = getattr(o.attr, "name", o.attr) if not isinstance(o.attr, (Loop, View, type(None))) else ""
     words = [o.op, str(what), of(o.view) if o.view else "", ", ".join(map(of, o.args))]
-    words += ["where needed", " or ".join(of(value) for _, value in o.parts)] if o.parts else []
     yield (f"{of(o)}: {o.dtype} {o.kind} = " if o.dtype else "") + " ".join(filter(None, words))
 
 

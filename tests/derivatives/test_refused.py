@@ -28,9 +28,6 @@ added_to_an_array
 by_its_bits
     return pk.from_bits64(pk.bits(a)) * 2.0
 
-one_or_the_other
-    return (a and 2.0) * a
-
 lowered
     v = pk.local(2, pk.float64)
     v[0] = 3.0
@@ -67,7 +64,6 @@ WHY = (
     r"`x\[i, 0\] = a \* a` has no derivative: 'x' is an array argument",
     "'x' is an array argument",
     r"`pk.bits\(a\)` has no derivative: the bits of a float",
-    "`a and 2.0` has no derivative: .* write `a if c else b`",
     "atomic_add and atomic_sub whose result is not used",
     "atomic_add and atomic_sub whose result is not used",
     "holds",
@@ -116,13 +112,11 @@ def test_a_word_without_a_row_is_refused(monkeypatch):
 
 
 def test_tables_name_operations_that_there_are():
-    named = operations.RULES.keys() | operations.PASSIVE | operations.WITHOUT.keys()
-    assert named <= typing._RULES.keys()
+    assert operations.RULES.keys() | operations.PASSIVE | operations.WITHOUT.keys() <= typing._RULES.keys()
 
 
 def test_random_numbers_of_an_active_shape():
     """Derive a gamma variate; the bits that are taken apart are those of random numbers."""
-    slope = pk.derivative(pk.random.gamma, "shape")
     draw = pk.derivative(pk.random.gamma, "shape", value=True)
     up, down = (draw(1, 2, 3, 2.5 + e)[0] for e in (1e-6, -1e-6))
-    assert slope(1, 2, 3, 2.5) == pytest.approx((up - down) / 2e-6, rel=1e-7)
+    assert draw(1, 2, 3, 2.5)[1] == pytest.approx((up - down) / 2e-6, rel=1e-7)

@@ -395,6 +395,10 @@ transposed_product
     v[0] += m[1] @ v
     return v.sum() * v.max()
 
+junctions
+    z = (x > y) * x and x * y
+    return (z or y) * x
+
 continues_in_a_while
     v, k = x, 0
     while k < 20:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.language import types as t, words
-from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat
+from ...core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, flat, inside
 from ...core.compiler.reading.team import TeamHandle
 from ...core.compiler.reading.typing import refuse
 from ...core.compiler.writing.values import Ops
@@ -273,18 +273,10 @@ class Code:
         self.write_line(f"{self.variable(s.variable)} = {self.get(s.value, s.variable.dtype)}")
 
     def branch(self, s):
-        self.sides(s.condition, (s.then.body, None), (s.otherwise.body if s.otherwise else (), None))
-
-    def sides(self, condition, *sides, name=None, dtype=None):
-        """Yield pairs of statements, of which a condition chooses one, and of the value that `name`
-        then has.
-        """
-        for head, (body, value) in zip((f"if {self.get(condition, 'bool')}:", "else:"), sides):
+        for head, side in zip((f"if {self.get(s.condition, 'bool')}:", "else:"), inside(s)):
             self.write_line(head)
             with self.inside():
-                self.block(body)
-                if name:
-                    self.write_line(f"{name} = {self.get(value, dtype)}")
+                self.block(side.body)
 
     def loop(self, s):
         name = self.names[s.counter or s] = self.new("k")
@@ -376,9 +368,6 @@ class Code:
     # ---- operations
     def operation(self, o):
         name = self.new("v")
-        if o.parts:
-            self.junction(o, name)
-            return
         dtype = self.strong(o.dtype)
         word = o.attr if o.op == "binary" or o.op == "whole" and t.is_float(o.args[0].dtype) else o.op
         args = [_Argument(self, o, a) for a in o.args]
@@ -395,14 +384,6 @@ class Code:
             and self.strong(o.args[-1].dtype) == "float64"
         ):
             self.write_line(f"run.leak({facts['element']}, {facts['site']})")
-
-    def junction(self, o, name):
-        """Write a value that is computed on one of two sides only."""
-        self.names[o] = name
-        sides = [*((block.body, value) for block, value in o.parts), ((), o.args[-1])][:2]
-        if o.op == "junction" and not o.attr[0]:
-            sides.reverse()
-        self.sides(o.args[0], *sides, name=name, dtype=o.dtype)
 
     def template(self, word, dtype):
         """Return the row of `_TEXTS` for a result of this dtype."""

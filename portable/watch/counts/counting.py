@@ -75,7 +75,7 @@ class Tally(Named):
 
     def __init__(self, look, packs, entry):
         self.look, self.packs = look and look(), packs
-        self.branches, self.silent = entry.width == 1, False
+        self.silent = False
         self.pairs = look is not Touching  # Touching examines pairs lane by lane
 
     def opened(self, code, function):

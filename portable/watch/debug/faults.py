@@ -31,7 +31,7 @@ _OF_NUMBERS = {"binary", "math", "intrinsic"}  # operations that may make NaN
 class Debug(Watch):
     """Looks at the code of an entry; `nan`: for NaN too."""
 
-    branches, fault_bytes = True, N_BYTES  # an operand that is not evaluated is not checked
+    fault_bytes = N_BYTES
 
     def __init__(self, nan, entry):
         self.nan, self.identity = nan, f" debug {nan}"

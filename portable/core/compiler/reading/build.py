@@ -247,13 +247,6 @@ class Build(Operations):
             return Record((self.python_value(v, node) for v in parts), names)
         return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
 
-    def conditional_operand(self, evaluate):
-        """Return an operand that is evaluated conditionally: its block and its result."""
-        outer, self.block = self.block, Block(self.block)
-        part = self.block, evaluate()
-        self.block = outer
-        return part
-
     def read(self, name, node):
         if name in self.frame.direct:
             return self.frame.direct[name]

@@ -6,7 +6,6 @@ import functools
 from ...texts import elementary_complex
 from ...language.types import Complex, complex_of, is_float
 from .callables import text_of
-from .tree import If, Variable, equal_arrangements, arrangement, describe, mapped
 
 BINARY = {
     ast.Add: "+",
@@ -80,24 +79,6 @@ def complex_compared(build, op, a, b, node):
         )
     same = (build.compared(op, x, y) for x, y in zip(build.parts(a), build.parts(b)))
     return build.binary("&" if op == "==" else "|", *same)
-
-
-def chosen(build, condition, parts, node):
-    """Return one of two complex numbers, or of two tuples of numbers, by a condition; each is evaluated in
-    its own block, only if selected."""
-    (then, a), (otherwise, b) = parts
-    if Complex in (type(a), type(b)):
-        a, b = (complex_of(build.parts(v)) for v in (a, b))
-    if not equal_arrangements(arrangement(a), arrangement(b)):
-        build.fail(
-            node, f"`{ast.unparse(node)}` is {describe(a)} or {describe(b)}; both sides have as many numbers"
-        )
-    home, variables = build.block, mapped(lambda _: Variable("the choice"), a)
-    build.put(If(condition, then, otherwise, (True, True)))
-    for build.block, value in ((then, a), (otherwise, b)):
-        build.set(variables, value, home)
-    build.block = home
-    return mapped(lambda variable: build.operation("get", attr=variable), variables)
 
 
 def read_complex(build, node, dtype=None):

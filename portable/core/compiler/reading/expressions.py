@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ... import registry
-from ...language.frontend import MOST_TABLE, walk
+from ...language.frontend import MOST_TABLE
 from .arrays import (
     Array,
     array_of,
@@ -21,15 +21,19 @@ from .arrays import (
     stepped,
     transposed,
 )
-from .complexes import BINARY, chosen, complex_compared, complex_operated, repeated_product
+from .complexes import BINARY, complex_compared, complex_operated, repeated_product
 from .tree import (
+    Block,
+    If,
     Operation,
+    Variable,
     View,
     equal_arrangements,
     arranged,
     arrangement,
     describe,
     flat,
+    inside,
     mapped,
     plain_tuple,
 )
@@ -39,6 +43,7 @@ from ...language.types import (
     Complex,
     Known,
     Vector,
+    complex_of,
     converted,
     is_float,
     is_weak,
@@ -219,7 +224,7 @@ def linked(build, node, a, k):
     else:
         holds = build.compared(_COMPARE[type(op)], build.number_of(a, left), build.number_of(b, right))
     rest = node.comparators[k + 1 :]
-    return joined(build, True, holds, lambda: linked(build, node, b, k + 1), rest) if rest else holds
+    return joined(build, True, holds, lambda: linked(build, node, b, k + 1), node) if rest else holds
 
 
 def identity_test(build, node):
@@ -236,35 +241,49 @@ def read_junction(build, node):
     conjunction = isinstance(node.op, ast.And)
     result = build.number(node.values[0])
     for part in node.values[1:]:
-        result = joined(build, conjunction, result, lambda part=part: build.number(part), [part])
+        result = joined(build, conjunction, result, functools.partial(build.number, part), node)
     return result
 
 
-def joined(build, conjunction, left, evaluate, nodes):
-    """Return `left and right` or `left or right`; `evaluate` builds the right operand, with syntax nodes
-    `nodes`, which is evaluated only if the left one does not decide."""
+def joined(build, conjunction, left, evaluate, node):
+    """Return `left and right` or `left or right`; `evaluate` builds the right operand, which is evaluated
+    only if the left one does not decide."""
     c = build.truth(left)
     if c.const is not None:
         return build.rounded(evaluate() if c.const == conjunction else left)
-    part = build.conditional_operand(evaluate)
-    return build.operation(
-        "junction", c, left, attr=(conjunction, any(map(_needs_branch, nodes))), parts=[part]
-    )
+    sides = evaluate, lambda: left
+    return chosen(build, c, sides if conjunction else sides[::-1], node)
 
 
 def read_choice(build, node):
     c = build.condition(node.test)
     if c.const is not None:
         return mapped(build.rounded, build.expr(node.body if c.const else node.orelse))
-    parts = [
-        build.conditional_operand(lambda side=side: _numbers(build, side))
-        for side in (node.body, node.orelse)
-    ]
-    if any(isinstance(value, tuple) for _, value in parts):
-        return chosen(build, c, parts, node)
-    return build.operation(
-        "choice", c, attr=_needs_branch(node.body) or _needs_branch(node.orelse), parts=parts
+    return chosen(
+        build, c, [functools.partial(_numbers, build, side) for side in (node.body, node.orelse)], node
     )
+
+
+def chosen(build, condition, sides, node):
+    """Return the number, or the tuple of numbers, that one of two functions builds: a condition chooses which
+    is evaluated."""
+    home, values = build.block, []
+    branch = build.put(If(condition, Block(home), Block(home), (False, False)))
+    for build.block, side in zip(inside(branch), sides):
+        values.append(side())
+    if Complex in map(type, values):
+        values = [complex_of(build.parts(v)) for v in values]
+    if not equal_arrangements(*map(arrangement, values)):
+        build.fail(
+            node,
+            f"`{ast.unparse(node)}` is {' or '.join(map(describe, values))}; both sides have as many numbers",
+        )
+    variables = mapped(lambda _: Variable("the choice"), values[0])
+    # lanes of the second side need not keep what the first assigns
+    for build.block, value, begin in zip(inside(branch), values, (branch.then, home)):
+        build.set(variables, value, begin)
+    build.block = home
+    return mapped(lambda variable: build.operation("get", attr=variable), variables)
 
 
 def _numbers(build, node):
@@ -437,12 +456,6 @@ def as_bound(build, node):
         node,
     )
     return v
-
-
-def _needs_branch(node):
-    """Return True if an expression may be evaluated only in the branch that contains it, even for one
-    lane."""
-    return any(isinstance(n, (ast.Subscript, ast.Call)) for n in walk(node))
 
 
 def _equal(a, b):

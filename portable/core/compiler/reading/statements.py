@@ -342,7 +342,9 @@ def put_loop(build, s, loop, item=None):
     build.put(loop)
     if loop.form == "while":
         build.frame.loops.append(loop)
-        loop.test, loop.condition = build.conditional_operand(lambda: build.condition(s.test))
+        outer, build.block = build.block, Block(build.block)
+        loop.test, loop.condition = build.block, build.condition(s.test)
+        build.block = outer
         build.frame.loops.pop()
     else:
         build.order.append(loop.counter)

@@ -35,7 +35,6 @@ class Operation(Number):
     instructions.py emits it.
 
     attr : further parameters of the operation; view : the view that it reads or writes
-    parts : (Block, Operation) pairs, each evaluated only if the first argument requires it
     counts : the name under which counting builds count it, "" if it is not an operation of the source
     at : (Text, syntax node); line : "file:line" of the statement
     """
@@ -44,7 +43,6 @@ class Operation(Number):
     args: list = ()
     attr: object = None
     view: object = None
-    parts: list = ()
     dtype: str | None = None
     kind: str | None = None
     const: object = None
@@ -240,9 +238,7 @@ def inside(node):
         return [block for block in (node.then, node.otherwise) if block]
     if node.__class__ is Loop:
         return [block for block in (node.test, node.body, *node.trips) if block]
-    if node.__class__ is Call:
-        return [node.body]
-    return [block for block, _ in node.parts] if node.__class__ is Operation else ()
+    return [node.body] if node.__class__ is Call else ()
 
 
 @node

@@ -195,26 +195,6 @@ class _Types:
         o.step, o.aligned = self.step, self.W > 1 and (o.op == "rank" or o.attr.start.in_packs(self.W))
         return "int", LINEAR if self.W > 1 else VARYING
 
-    def junction(self, o, condition, left):
-        right = o.parts[0][1]
-        if right.dtype is None:
-            return left.dtype, kind_of(condition, left)
-        dtype, branches = promote(left.dtype, right.dtype), o.attr[1]
-        if (
-            branches
-            and condition.kind == UNIFORM
-            or left.dtype == right.dtype == "bool"
-            and not (branches and self.W == 1)
-        ):
-            return dtype, kind_of(left, right)
-        return dtype, kind_of(condition, left, right)
-
-    def choice(self, o, condition):
-        (_, a), (_, b) = o.parts
-        if a.dtype is None or b.dtype is None:
-            return (a.dtype or b.dtype), UNIFORM
-        return promote(a.dtype, b.dtype), kind_of(condition, a, b)
-
     # ---- statements
     def set(self, s, rule=None, inner=None):
         s.inner = s.block.parted_from(s.home) if inner is None else inner
@@ -344,8 +324,6 @@ _RULES = {
     "mma": _of_first(VARYING),
     "tally": _of_view,
     "before": _of_first(VARYING),
-    "junction": _Types.junction,
-    "choice": _Types.choice,
 }
 
 

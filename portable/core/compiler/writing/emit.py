@@ -164,12 +164,6 @@ class Here(NamedTuple):
                 break
         return here
 
-    def part(self, part):
-        """Emit the statements of an operand, a (Block, Operation) pair, and return its value."""
-        block, result = part
-        self.block(block)
-        return self.value(result)
-
     # ---- variables
     def read(self, variable):
         """Return the current value of a variable."""

@@ -134,39 +134,6 @@ def _atomic(here, o, *args):
     return here.memory.atomic(here, op, view, args[:n], args[-1], expected, wanted)
 
 
-# ---- operands that are evaluated conditionally
-def _junction(here, o, c, left):
-    (conjunction, branches), ops, (right,) = o.attr, here.ops, o.parts
-    if ops.W > 1 and c.kind != UNIFORM:
-        right = _lazily(here, right, c, conjunction)
-    elif branches or here.lower.watch.branches:
-        c = c if conjunction else ops.logical_not(c)
-        return ops.branch_value(c, lambda: here.part(right), lambda: left)
-    else:
-        right = here.part(right)
-    if left.dtype != "bool" or right.dtype != "bool":
-        return ops.select(c, right, left) if conjunction else ops.select(c, left, right)
-    kind = ops.kind_of(left, right)
-    x, y = ops.get(left, "bool", kind), ops.get(right, "bool", kind)
-    return Value("bool", kind, ops.b.and_(x, y) if conjunction else ops.b.or_(x, y))
-
-
-def _choice(here, o, c):
-    ops, (yes, no) = here.ops, o.parts
-    if ops.W > 1 and c.kind != UNIFORM:
-        a, b = _lazily(here, yes, c, True), _lazily(here, no, c, False)
-    elif o.attr or here.lower.watch.branches:
-        return ops.branch_value(c, lambda: here.part(yes), lambda: here.part(no))
-    else:
-        a, b = here.part(yes), here.part(no)
-    return ops.select(c, a, b)
-
-
-def _lazily(here, part, condition, holds):
-    """Return an operand, evaluated for the lanes in which the condition equals `holds`."""
-    return here.restricted_to(here.ops.narrowed(here.mask, condition, holds)).part(part)
-
-
 # ---- teams
 def _combine(here, o, *state):
     ops, team, combine = here.ops, here.team, partial(combine_states, here, o.attr)
@@ -200,7 +167,6 @@ EMITTED = {
     "bits": lambda here, o, a: _reinterpreted(here.ops, a, here.ops.strong(a.dtype), o.dtype),
     "broadcast": lambda here, o, value, rank: here.team.pick(here.ops, value, rank),
     "cast": _cast,
-    "choice": _choice,
     "combine": _combine,
     "compare": lambda here, o, a, b: here.ops.compare(o.attr, a, b),
     "extreme": _extreme,
@@ -210,7 +176,6 @@ EMITTED = {
     "intrinsic": lambda here, o, *values: here.ops.float_intrinsic(o.attr, values, common_float(values)),
     "invert": _of_values(Ops.invert),
     "item": _item,
-    "junction": _junction,
     "lanes": _lanes,
     "league_rank": lambda here, o: Value("int", UNIFORM, here.team.league_rank),
     "league_size": lambda here, o: Value("int", UNIFORM, here.team.league_size),

@@ -12,13 +12,18 @@ def emit_loop(here, loop):
     if loop.form == "trips":
         return trips(here, loop, [(block, None) for block in loop.trips])
     if loop.form == "while":
-        test = loop.test, loop.condition
-        return run_loop(here, loop, lambda here: here.part(test), _no_counter, _no_counter)
+        return run_loop(here, loop, lambda here: _tested(here, loop), _no_counter, _no_counter)
     start, stop = here.value(loop.start), here.value(loop.stop)
     if loop.form == "members":
         return here.team.thread_range(here, loop, start, stop)
     step = loop.step if isinstance(loop.step, int) else here.value(loop.step)
     return counted_loop(here, loop, start, stop, step)
+
+
+def _tested(here, loop):
+    """Emit the test of a while, and return its value."""
+    here.block(loop.test)
+    return here.value(loop.condition)
 
 
 def _no_counter():

@@ -187,13 +187,12 @@ class Memory:
         ops, zero = self.ops, ir.Constant(vector, None)
         if self._one_by_one(here, what, vector):
             if not here.tail:
-                numbers = partial(Value, f"int{8 * align}", VARYING)
                 tail = here._replace(tail=True)
-                return ops.branch_value(
-                    Value("bool", UNIFORM, ops.any_lane(mask)),
-                    lambda: numbers(self._masked_load(tail, what, pointer, vector, align, mask)),
-                    lambda: numbers(zero),
-                ).ir
+                return ops.chosen(
+                    ops.any_lane(mask),
+                    lambda: self._masked_load(tail, what, pointer, vector, align, mask),
+                    lambda: zero,
+                )
             what, pointer, mask = "gather", *self._all_places(here, pointer, align, self._zero())
         return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 

@@ -438,29 +438,6 @@ class Ops:
             return n
         return self.const(n) if isinstance(n, int) else Value("int", UNIFORM, n)
 
-    def branch_value(self, condition, then, otherwise):
-        """Return the value of one of two expressions, chosen by a branch."""
-        with self.b.if_else(self.get(condition, "bool", UNIFORM)) as (yes, no):
-            with yes:
-                a = then()
-                end_a = self.b.block
-            with no:
-                b = otherwise()
-                end_b = self.b.block
-        dtype = promote(a.dtype, b.dtype)
-        kind = VARYING if condition.kind != UNIFORM else self.kind_of(a, b)
-        after = self.b.block
-        spread = VARYING if self.W > 1 and self.kind_of(a, b) == VARYING else UNIFORM
-        incoming = []
-        for v, end in ((a, end_a), (b, end_b)):  # convert in the block of the value
-            self.b.position_before(end.terminator)
-            incoming.append((self.get(v, dtype, spread), end))
-        self.b.position_at_end(after)
-        phi = self.b.phi(incoming[0][0].type)
-        for value, end in incoming:
-            phi.add_incoming(value, end)
-        return Value(dtype, kind, phi)
-
     def chosen(self, condition, then, otherwise):
         """Return one of two LLVM values of the same type, by a branch on an LLVM bool."""
         ends = []

@@ -6,12 +6,11 @@ class Watch:
 
     Attributes
     ----------
-    branches : an operand that a condition excludes is skipped by a branch, even where a select would do
     visiting : the kernel is being emitted at an index
     sites, fault_bytes : for a debug build: the meanings of its faults; bytes of a fault in each launch
     """
 
-    branches, visiting, pairs, sites, fault_bytes, identity = False, False, True, None, 0, ""
+    visiting, pairs, sites, fault_bytes, identity = False, True, None, 0, ""
 
     def begin(self, ops):
         """Observe the beginning of a function at the builder of `ops`."""
