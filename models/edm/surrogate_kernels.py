@@ -13,11 +13,10 @@ import math
 
 import portable as pk
 
+from ..shared.shared_kernels import mixed
 from .list_kernels import correlation_of
 
 STREAMS = 1 << 32
-# splitmix64
-ROUNDS = pk.uint64(0x9E3779B97F4A7C15), pk.uint64(0xBF58476D1CE4E5B9), pk.uint64(0x94D049BB133111EB)
 
 
 @pk.kernel
@@ -119,15 +118,6 @@ def draw_blocks(c, s, first, width, seed, number, slot, block, columns, table):
         table[t, slot[c] * width + s] = columns[at if at < n_times else at - n_times, c]
 
 
-@pk.function
-def mixed(n):
-    """Return a hash of a whole number, 64 bits (splitmix64)."""
-    z = pk.uint64(n + 1) * ROUNDS[0]
-    z = (z ^ (z >> 30)) * ROUNDS[1]
-    z = (z ^ (z >> 27)) * ROUNDS[2]
-    return z ^ (z >> 31)
-
-
 @pk.kernel
 def fingerprint(c, i, dims, tau, reach, columns, prints):
     """Store a hash of the set of points within reach[c] of point i in the maximum norm, the sum of the
@@ -144,7 +134,7 @@ def fingerprint(c, i, dims, tau, reach, columns, prints):
         farthest = pk.float64(0.0)
         for e in range(dims[c]):
             farthest = max(farthest, abs(columns[i + e * tau, c] - columns[j + e * tau, c]))
-        total += pk.where(farthest <= reach[c], mixed(j), pk.uint64(0))
+        total += pk.where(farthest <= reach[c], mixed(pk.uint64(j + 1) * 0x9E3779B97F4A7C15), pk.uint64(0))
     prints[c, i] = total
 
 

@@ -131,7 +131,7 @@ def _prepare(options):
         raise InputError(f"--checkpoint is for --method metropolis, got --method {method}; leave it out")
     check_outputs(options, "json", inputs=("events", "params", "posterior"))
     _check_background(options)
-    folder = check_folder(options.out, "--out", _WRITTEN, options.events)
+    folder = check_folder(options.out, _WRITTEN, options.events)
     folder.mkdir(parents=True, exist_ok=True)
     # read first, so that a misspelt name is reported before anything is computed
     earlier = parts.read_earlier(options)

@@ -32,7 +32,7 @@ from ..shared import (
     warn,
     write_csv,
 )
-from ..shared.dates import DateOrder, as_date, as_dates
+from ..shared.dates import DateOrder, since_first
 from .likelihood import Likelihood
 from .regions import read_polygon
 
@@ -466,10 +466,9 @@ def read_hours(column, name, time, time_unit, end, date_order):
     """Return a column of numbers or dates as hours, the first date or None, and the end of the record in
     hours after the first event."""
     if looks_dated(column):
-        moments = as_dates(column, f"'{name}', column '{time}'", date_order)
-        origin = moments.min()
-        horizon = None if end is None else float((as_date(end, "end") - origin) / _HOUR)
-        return (moments - origin) / _HOUR, origin, horizon
+        said = f"'{name}', column '{time}'"
+        hours, horizon, origin = since_first(column, said, date_order, end, _HOUR)
+        return hours, origin, horizon
     hours = numbers_of(column, time, name) * TIMES_H[time_unit]
     horizon = None if end is None else check_number(end, "end") * TIMES_H[time_unit]
     return hours, None, horizon if end is None or not len(hours) else horizon - hours.min()

@@ -7,6 +7,7 @@ import numpy as np
 
 import portable as pk
 
+from ..shared import launch
 from . import chain_kernels as ck, kernels
 from .cells import PairList, Range
 from .parameters import ParametersBase
@@ -201,7 +202,7 @@ class Chains:
         who = m["counts"], self._places, m["proposed"]
         n_groups = -(-n_events // kernels.GROUP)
         if self.scales_moved:
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(self.n_chains * n_groups, 32),
                 ck.chain_background,
                 d,
@@ -214,7 +215,7 @@ class Chains:
         slowest, listed = self.trigger.slowest(self.range.low, self.range.high), self.pairs is not None
         n_teams, source = (self.pairs.n_teams, self.pairs.args) if listed else (n_groups, d)
         if n_teams:
-            pk.parallel_for(
+            launch(
                 pk.TeamPolicy(self.n_chains * n_teams, 32),
                 ck.chain_excitation,
                 self.trigger.functions,
@@ -225,7 +226,7 @@ class Chains:
                 *who,
                 self._excitation,
             )
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(self.n_chains * self._n_blocks, 128),
             ck.chain_events,
             self.trigger.functions,
@@ -241,7 +242,7 @@ class Chains:
             self._excitation,
             self._sums,
         )
-        pk.parallel_for(
+        launch(
             pk.TeamPolicy(self.n_chains, 128),
             ck.chain_decide,
             self.trigger.functions,

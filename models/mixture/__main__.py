@@ -152,7 +152,7 @@ def _thinned(path, options, number):
 
 
 def _compensate(options):
-    folder = check_folder(options.out, "--out", ("spillover.csv",), options.cells[0])
+    folder = check_folder(options.out, ("spillover.csv",), options.cells[0])
     dark = options.unstained and cytometry.read(options.unstained)
     found = cytometry.spillover_of([cytometry.read(path) for path in options.cells], dark)
     folder.mkdir(parents=True, exist_ok=True)
@@ -224,7 +224,7 @@ def _checked(options, files):
         )
     files = (*files, *(f"{stem}.labelled.{kind}" for stem in stems for kind in kinds))
     for path in filter(None, (*options.cells, getattr(options, "model", None))):
-        folder = check_folder(options.out, "--out", files, path)
+        folder = check_folder(options.out, files, path)
     return folder, kinds
 
 

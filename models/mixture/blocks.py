@@ -13,7 +13,7 @@ import portable as pk
 from portable.errors import FiniteError
 
 from ..shared.mapped import rows_of
-from ..shared import Shards, local_space, nodes
+from ..shared import Shards, launch, local_space, nodes
 from ..shared.sharding import even_number
 from . import covariance, kernels
 from .checks import check_points
@@ -245,8 +245,8 @@ class Points(OfPoints):
         ----------
         records : View
             Records of the components, which the graph reads from this array at each replay.
-        launches : dict of str: tuple
-            Launches before the sweep: arguments of `pk.parallel_for` by the kernels' names.
+        launches : sequence of tuple
+            The arguments of `launch` for each launch before the sweep.
 
         Returns
         -------
@@ -258,8 +258,8 @@ class Points(OfPoints):
             return ()
         sweeps, blocks = own
         with pk.capture(self.space) as graph:
-            for name, arguments in launches.items():
-                pk.parallel_for(*arguments, label=f"mixture.{name}")
+            for arguments in launches:
+                launch(*arguments)
             ((_, _, (total, added)),) = nodes(sweeps.gather_of(iter(blocks), records), 0, len(blocks))
         return graph, total.view, added.view
 

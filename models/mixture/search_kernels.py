@@ -16,6 +16,7 @@ import math
 
 import portable as pk
 
+from ..shared.shared_kernels import mixed
 from .kernels import LOG_ZERO, PAD, share
 
 BLOCK, SIDE = 8192, 16  # rows of a block, which has separate sums; members that divide a block between them
@@ -55,15 +56,6 @@ def column_sums(block, e, p, squared, weighted, flat, first, middles, weights, s
             value = product(value, weights[begin + t * SIDE + e // p])
         total += value
     sums[block, e] = total
-
-
-@pk.function
-def mixed(z):
-    """Return a hash of a 64-bit word: a bijection without visible pattern (Steele, Lea and Flood 2014: the
-    finaliser of SplitMix)."""
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
-    return z ^ (z >> 31)
 
 
 @pk.kernel

@@ -170,7 +170,7 @@ class FullSteps:
         as_one = n_iter >= _MANY and self._farthest <= self._limit
         if as_one and self._graph is None:
             sums = self._points.added, *self._points.about
-            launches = {"maximise": self._maximising(*sums), "prepare": self._preparing}
+            launches = self._maximising(*sums), self._preparing
             self._graph = self._points.graph(self._records, launches)
         if not as_one or not self._graph:
             self.advance()

@@ -80,9 +80,15 @@ def as_dates(column, name, order=None):
     return found
 
 
-def as_date(value, name):
-    """Return one date and time in UTC from a string or a date of NumPy, pandas or Python."""
-    return as_dates([value] if not isinstance(value, np.datetime64) else np.array([value]), name)[0]
+def since_first(column, name, order, end, unit):
+    """Return a column of dates, as of `as_dates`, in units since the first of them; the record's end, a date
+    or None, in the same; and the first."""
+    moments = as_dates(column, name, order)
+    first = moments.min()
+    if end is not None:
+        (end,) = as_dates(np.array([end]) if isinstance(end, np.datetime64) else [end], "end")
+        end = float((end - first) / unit)
+    return (moments - first) / unit, end, first
 
 
 def _of_object(entry, name, row):

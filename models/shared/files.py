@@ -384,14 +384,13 @@ def write_csv(path: PathLike, name: str, columns: Mapping[str, Array]) -> None:
             lines.writerows(zip(*(own[start : start + _ROWS].tolist() for own in columns.values())))
 
 
-def check_folder(path: PathLike, name: str, files: Names, read: PathLike) -> Path:
-    """Raise if a folder for results cannot be created or written to, before anything is computed.
+def check_folder(path: PathLike, files: Names, read: PathLike) -> Path:
+    """Raise if the folder for results, option --out, cannot be created or written to, before anything is
+    computed.
 
     Parameters
     ----------
     path : path
-    name : str
-        Name of the option, for messages.
     files : tuple of str
         Names of the files that will be written.
     read : path
@@ -400,16 +399,16 @@ def check_folder(path: PathLike, name: str, files: Names, read: PathLike) -> Pat
     for file in files:
         if is_same_file(read, Path(path) / file):
             raise InputError(
-                f"{name} is '{path}', where '{read}', the file that is read, would be written over; name "
+                f"--out is '{path}', where '{read}', the file that is read, would be written over; name "
                 "another folder"
             )
     there = Path(path).absolute()
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir():
-        raise InputError(f"{name} is '{path}', but '{there}' is a file; expected a folder")
+        raise InputError(f"--out is '{path}', but '{there}' is a file; expected a folder")
     if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"{name} is '{path}', but '{there}' cannot be written to")
+        raise InputError(f"--out is '{path}', but '{there}' cannot be written to")
     return Path(path)
 
 

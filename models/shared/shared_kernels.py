@@ -1,4 +1,4 @@
-"""Kernels shared by several methods: sums of shards, and bisection."""
+"""Kernels shared by several methods: sums of shards, bisection, and a hash."""
 
 import portable as pk
 
@@ -20,3 +20,12 @@ def first_not_below(values, low, high, wanted):
         else:
             high = middle
     return low
+
+
+@pk.function
+def mixed(z):
+    """Return a hash of a 64-bit word: a bijection without visible pattern (Steele, Lea and Flood 2014: the
+    finaliser of SplitMix)."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+    return z ^ (z >> 31)

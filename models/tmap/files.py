@@ -22,7 +22,7 @@ from ..shared import (
     reading,
     refuse,
 )
-from ..shared.dates import DateOrder, as_date, as_dates
+from ..shared.dates import DateOrder, since_first
 from ..shared.files import check_csv
 from .runs import Runs
 
@@ -186,11 +186,7 @@ def _times(frame, time, end, date_order):
     same units, or None."""
     column = _column(frame, time, raw=True)
     if looks_dated(column):
-        moments = as_dates(column, time, date_order)
-        first = moments.min()
-        times = (moments - first) / np.timedelta64(1, "s")
-        if end is not None:
-            end = float((as_date(end, "end") - first) / np.timedelta64(1, "s"))
+        times, end, _ = since_first(column, time, date_order, end, np.timedelta64(1, "s"))
     else:
         times = _numbers(column, time).astype(np.float64)
         if end is not None:
