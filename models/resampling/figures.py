@@ -81,6 +81,8 @@ def _draw_panel(axis, cells, quantity, by, names, extra):
 
 def matrix(best, title):
     """Draw the fastest scheme of each cell as a colour; missing cells are white."""
+    from matplotlib.patches import Patch
+
     sizes, ys, names = (sorted(set(values)) for values in (*zip(*best), best.values()))
     table = np.array([[names.index(best[n, y]) if (n, y) in best else np.nan for n in sizes] for y in ys])
     figure = new_figure(0.5 * len(sizes) + 4, 0.35 * len(ys) + 2)
@@ -90,16 +92,10 @@ def matrix(best, title):
     axis.set_xticks(range(len(sizes)), [f"$2^{{{n.bit_length() - 1}}}$" for n in sizes])
     axis.set_yticks(range(len(ys)), ys)
     axis.legend(
-        [_swatch(shown.cmap(shown.norm(k))) for k in range(len(names))],
+        [Patch(color=shown.cmap(shown.norm(k))) for k in range(len(names))],
         names,
         bbox_to_anchor=(1.02, 1.0),
         loc="upper left",
         fontsize="small",
     )
     return figure
-
-
-def _swatch(color):
-    from matplotlib.patches import Patch
-
-    return Patch(color=color)

@@ -163,12 +163,15 @@ def add(to: argparse._ActionsContainer, function: Callable, *names: str, **chang
     changes : dict
         By a parameter's name: keywords of `add_argument` that replace those derived from the function.
     """
-    described = parameters_of(function)
+    described, parameters = parameters_of(function), inspect.signature(function, eval_str=True).parameters
     for name in (*names, *changes):
-        parameter = inspect.signature(function).parameters[name]
-        hint = eval(parameter.annotation, inspect.unwrap(_signature_of(function)).__globals__)  # noqa: S307
+        parameter = parameters[name]
         required = parameter.default is parameter.empty
-        how = {"dest": name, **_kind(hint, parameter.default), "help": described.get(name, "")}
+        how = {
+            "dest": name,
+            **_kind(parameter.annotation, parameter.default),
+            "help": described.get(name, ""),
+        }
         how |= _EVERYWHERE.get(name, {})
         how |= {"required": True} if required else {"default": parameter.default}
         if how.get("action") == "store_false":
@@ -247,10 +250,6 @@ def parameters_of(function: Callable) -> dict[str, str]:
                 words = parameters_of(getattr(package, other[1])).get(name, "")
             found[name] = words.replace("`", "").replace("%", "%%")
     return found
-
-
-def _signature_of(function):
-    return function.__init__ if inspect.isclass(function) else function
 
 
 def _kind(hint, default):
