@@ -139,14 +139,12 @@ class Walk:
         build.order += self.old[self.next :]
 
     def block(self, block, setup=()):
-        build = self.build
-        nodes, block.body, outer = block.body, [], build.block
-        build.block = block
-        for s in setup:
-            self.sets(s)
-        for node in nodes:
-            self.statement(node)
-        build.block = outer
+        nodes, block.body = block.body, []
+        with self.build.inside(block):
+            for s in setup:
+                self.sets(s)
+            for node in nodes:
+                self.statement(node)
 
     def statement(self, node):
         if len(self.build.order) > MOST_OPERATIONS:

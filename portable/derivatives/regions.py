@@ -192,7 +192,7 @@ class Run:
 
 # ---- branches
 def fork(r, condition, bodies, nodes, env):
-    """Emit a branch: one of two `bodies`, called with an environment, or None. `nodes`: all that they
+    """Emit a branch: one of at most two `bodies`, called with an environment. `nodes`: all that they
     emit.
     """
     r.need(condition)
@@ -200,9 +200,9 @@ def fork(r, condition, bodies, nodes, env):
     def sides(once):
         here = r.build.block
         node = r.build.put(If(condition, Block(here), Block(here), (True, True)))
-        for block, body in zip((node.then, node.otherwise), bodies):
-            if body:
-                r.inside(block, once, body)
+        for block, body in zip(inside(node), bodies):
+            with r.build.inside(block):
+                once(body)
 
     more = [LEFT] * bool(leaves(nodes))
     region, entry = Region(r, nodes, lambda body, own: body(own), env, more=more), dict(env)
@@ -212,7 +212,7 @@ def fork(r, condition, bodies, nodes, env):
 
 def emit_rest(r, put, nodes, env):
     """Emit the rest of a block, executed if no statement has left it."""
-    fork(r, r.build.compare("==", env[LEFT], 0), (put, None), nodes, env)
+    fork(r, r.build.compare("==", env[LEFT], 0), (put,), nodes, env)
 
 
 # ---- loops
@@ -264,26 +264,14 @@ def trip(r, s, number, env):
     r.counters.pop()
 
 
-def looped(r, loop, put, *args):
-    """Emit a loop whose body `put` emits."""
-    build = r.build
-    loop.deciding, loop.body = frozenset, Block(build.block)
-    build.put(loop)
-    build.frame.loops.append(loop)
-    r.inside(loop.body, put, *args)
-    build.frame.loops.pop()
-
-
 def counted(r, first, n, put, down=False):
     """Put a loop over n numbers from `first` on, or over the same downwards."""
     build = r.build
     start, stop = build.operands(first, build.binary("+", first, n))
     if down:
         start, stop = (build.binary("-", end, 1) for end in (stop, start))
-    loop = Loop("range", build.frame.call, start=start, stop=stop, step=-1 if down else 1)
-    loop.counter = Operation("counter", [start], attr=loop, dtype="int")
-    build.order.append(loop.counter)
-    looped(r, loop, put, loop.counter)
+    with build.counted_loop(start, stop, -1 if down else 1) as number:
+        put(number)
 
 
 def one_more(r, s, n, made, env):
@@ -314,17 +302,16 @@ def searched(r, s, n, run):
         r.need(condition)
         r.assign(go, build.cast(condition, "bool"))
 
-    def body():
-        number = r.got(made, "int")
-        run.run_once(number)
-        r.assign(made, build.binary("+", number, 1))
-
     def frame(run):
         r.assign(made, 0)
         r.assign(go, True)
         loop = Loop("while", build.frame.call, test=Block(build.block))
-        r.inside(loop.test, test, loop)
-        looped(r, loop, body)
+        with build.inside(loop.test):
+            test(loop)
+        with build.repeated(loop):
+            number = r.got(made, "int")
+            run.run_once(number)
+            r.assign(made, build.binary("+", number, 1))
 
     run.put(frame)
     return r.got(made, "int")

@@ -11,11 +11,11 @@ import functools
 import itertools
 import math
 
-from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
 from ..core.language import types as t
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, second_wins
-from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, zero
+from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, within, zero
 from .rules import FLAT, PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
@@ -97,12 +97,6 @@ class Reverse:
         """Return an element of an array made here, or of one of adjoints."""
         return self.build.operation("load", *indices, view=view, dtype=t.loaded_dtype(view.dtype))
 
-    def inside(self, block, put, *args):
-        """Emit nodes into a block."""
-        outer, self.build.block = self.build.block, block
-        put(*args)
-        self.build.block = outer
-
     def emit_if(self, condition, put, *args):
         """Emit nodes that are executed if a condition holds."""
         if condition.const is not None:
@@ -110,7 +104,8 @@ class Reverse:
                 put(*args)
             return
         node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
-        self.inside(node.then, put, *args)
+        with self.build.inside(node.then):
+            put(*args)
 
     def present_value(self, number, env):
         """Return the present value of a number of the tree."""
@@ -146,9 +141,8 @@ class Reverse:
         (env[LEFT],) = self.build.operands(CODES[s.how])
 
     def branch(self, s, env):
-        bodies = [b.body if b else [] for b in (s.then, s.otherwise)]
-        puts = [functools.partial(self.forward, body) for body in bodies]
-        fork(self, self.present_value(s.condition, env), puts, [*bodies[0], *bodies[1]], env)
+        puts = [functools.partial(self.forward, block.body) for block in inside(s)]
+        fork(self, self.present_value(s.condition, env), puts, within(s), env)
 
     def emit_separately(self, put, wanted=False):
         """Emit nodes with separate blocks; additions to adjoints of numbers from outside go through

@@ -7,7 +7,7 @@ import math
 
 from ....errors import ReadOnlyError
 from .complexes import complex_operated
-from .tree import Block, Loop, Operation, Shaped, Variable, View, describe
+from .tree import Operation, Shaped, Variable, View, describe
 from ...language.types import (
     COMPLEX,
     PARTS,
@@ -296,17 +296,8 @@ def for_each_element(build, shape, do, ks=(), most=_UNROLLED):
         for k in range(n.const):
             for_each_element(build, rest, do, [*ks, build.const(k)], most // n.const)
         return
-    loop = Loop("range", build.frame.call, start=build.const(0), stop=n, deciding=frozenset)
-    loop.counter = Operation("counter", [loop.start], attr=loop, dtype="int")
-    outer, loops = build.block, build.frame.loops
-    loop.body = Block(outer)
-    build.put(loop)
-    build.order += [loop.counter, loop]
-    loops.append(loop)
-    build.block = loop.body
-    for_each_element(build, rest, do, [*ks, loop.counter], most)
-    build.block = outer
-    loops.pop()
+    with build.counted_loop(build.const(0), n) as k:
+        for_each_element(build, rest, do, [*ks, k], most)
 
 
 def assign_array(build, target, value, node, operated=None, store=store_element):

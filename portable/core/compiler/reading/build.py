@@ -2,6 +2,8 @@
 inlined calls."""
 
 import ast
+from contextlib import contextmanager
+
 import numpy as np
 
 from ... import registry
@@ -18,6 +20,7 @@ from .statements import STATEMENTS
 from .tree import (
     Block,
     Call,
+    Loop,
     Operation,
     Set,
     Tree,
@@ -144,12 +147,41 @@ class Build(Operations):
                 self.fail(s, f"`{ast.unparse(s).splitlines()[0]}`: {clash}")
         self.depth -= 1
 
+    @contextmanager
+    def inside(self, block, loop=None):
+        """Build into a block, of a loop if one is given."""
+        outer, self.block = self.block, block
+        if loop:
+            self.frame.loops.append(loop)
+        yield block
+        if loop:
+            self.frame.loops.pop()
+        self.block = outer
+
     def build_block(self, block, body):
         """Build statements into a block; return True if all paths through them leave."""
-        outer, self.block, line = self.block, block, self.line
-        self.statements(body)
-        self.block, self.line, gone, self.gone = outer, line, self.gone, False
+        line = self.line
+        with self.inside(block):
+            self.statements(body)
+        self.line, gone, self.gone = line, self.gone, False
         return gone
+
+    @contextmanager
+    def repeated(self, loop):
+        """Build the body of a loop whose bounds or test are known."""
+        loop.deciding, loop.body = frozenset, Block(self.block)
+        self.put(loop)
+        with self.inside(loop.body, loop):
+            yield
+
+    @contextmanager
+    def counted_loop(self, start, stop, step=1):
+        """Build the body of a loop over numbers; the context is the counter."""
+        loop = Loop("range", self.frame.call, start=start, stop=stop, step=step)
+        loop.counter = Operation("counter", [start], attr=loop, dtype="int")
+        self.order.append(loop.counter)
+        with self.repeated(loop):
+            yield loop.counter
 
     def loop_here(self):
         return self.frame.loops[-1] if self.frame.loops else None

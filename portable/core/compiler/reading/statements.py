@@ -341,11 +341,8 @@ def put_loop(build, s, loop, item=None):
     loop.exits, loop.returns = _exits(s.body), _returns(s)
     build.put(loop)
     if loop.form == "while":
-        build.frame.loops.append(loop)
-        outer, build.block = build.block, Block(build.block)
-        loop.test, loop.condition = build.block, build.condition(s.test)
-        build.block = outer
-        build.frame.loops.pop()
+        with build.inside(Block(build.block), loop) as loop.test:
+            loop.condition = build.condition(s.test)
     else:
         build.order.append(loop.counter)
     build.order.append(loop)  # after the operations that it depends on
@@ -355,14 +352,11 @@ def put_loop(build, s, loop, item=None):
 
 
 def trip(build, s, loop, block, item):
-    frame, outer, unrolled = build.frame, build.block, build.unrolled
-    frame.loops.append(loop)
-    build.block, build.unrolled = block, 1
-    begin_trip(build, s, item)
-    build.block = outer
-    build.build_block(block, s.body)
+    unrolled, build.unrolled = build.unrolled, 1
+    with build.inside(block, loop):
+        begin_trip(build, s, item)
+        build.build_block(block, s.body)
     build.unrolled = unrolled
-    frame.loops.pop()
 
 
 def begin_trip(build, s, item):

@@ -208,9 +208,8 @@ class _Types:
 
     def branch(self, s, rule):
         if s.condition.kind not in (None, UNIFORM):
-            for block in (s.then, s.otherwise):
-                if block is not None:
-                    self.set_fact(block, "split")
+            for block in inside(s):
+                self.set_fact(block, "split")
 
     def loop(self, s, rule):
         ends = (s.stop, *s.counter.args) if s.form == "range" else (s.condition,) * (s.form == "while")

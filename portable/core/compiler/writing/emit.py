@@ -17,7 +17,19 @@ from .loops import emit_loop
 from .members import Members
 from .memory import Memory
 from .parts import part, turned
-from ..reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, described_number, mapped
+from ..reading.tree import (
+    Call,
+    If,
+    Leave,
+    Loop,
+    Operation,
+    Rejoin,
+    Set,
+    View,
+    described_number,
+    inside,
+    mapped,
+)
 from ...language.types import PARTS, UNIFORM, VARYING, Known, TypeClash
 from ..reading.typing import refuse, typed
 from .values import Ops, Value, ViewValue, word
@@ -309,17 +321,15 @@ def _if(here, s):
 
 
 def _branching_if(here, s, c):
-    b, reached = here.b, not s.otherwise
-    yes = b.append_basic_block("then")
-    no = b.append_basic_block("else") if s.otherwise else None
-    after = b.append_basic_block("after")
-    b.cbranch(here.ops.get(c, "bool", UNIFORM), yes, no or after)
-    for start, body in ((yes, s.then), (no, s.otherwise)):
-        if start is not None:
-            b.position_at_end(start)
-            if here.block(body):
-                reached = True
-                b.branch(after)
+    b, bodies = here.b, inside(s)
+    *begins, after = b.blocks(*("then", "else")[: len(bodies)], "after")
+    b.cbranch(here.ops.get(c, "bool", UNIFORM), *(*begins, after)[:2])
+    reached = len(bodies) == 1
+    for begin, body in zip(begins, bodies):
+        b.position_at_end(begin)
+        if here.block(body):
+            reached = True
+            b.branch(after)
     b.position_at_end(after)
     if reached:
         return here
@@ -328,13 +338,11 @@ def _branching_if(here, s, c):
 
 def _masked_if(here, s, c):
     ops, b = here.ops, here.b
-    for body, skip, holds in zip((s.then, s.otherwise), s.heavy, (True, False)):
-        if body is None:
-            continue
+    for body, skip, holds in zip(inside(s), s.heavy, (True, False)):
         mask = ops.narrowed(here.mask, c, holds)
         if skip:  # a branch around it, for the case that no lane enters, pays
-            inside, after = b.blocks("lanes", "after")
-            b.go(inside, ops.any_lane(mask), after)
+            lanes, after = b.blocks("lanes", "after")
+            b.go(lanes, ops.any_lane(mask), after)
         there = here.restricted_to(mask, skip).block(body)
         if skip:
             if there:
