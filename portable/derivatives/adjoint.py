@@ -232,7 +232,7 @@ def _check_arrays(kernel, given):
 def _like(path, array, adjoints):
     adjoints = viewed(adjoints)
     if not isinstance(adjoints, Array):
-        raise DTypeError(f"adjoint: '{path}' has {adjoints!r:.60} as its adjoints; expected an array")
+        raise DTypeError(f"adjoint: adjoints of '{path}': expected an array, got {adjoints!r:.60}")
     if adjoints.shape != tuple(array.shape) or adjoints.dtype != array.dtype:
         raise ShapeError(
             f"adjoint: '{path}' has shape {tuple(array.shape)} and dtype {array.dtype}; its adjoints have"

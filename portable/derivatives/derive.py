@@ -14,6 +14,7 @@ from ..core.arrays.scatter import viewed
 from ..core.language.kernel import Function, Kernel
 from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
 from ..core.language.types import fields_of
+from ..core.launch.dispatch import named_arguments, parallel_reduce
 from ..core.places.policy import MDRangePolicy, RangePolicy, as_policy
 from ..errors import DTypeError, InputError, LanguageError
 from .changes import changed
@@ -164,8 +165,6 @@ def adjoint(
     >>> pk.adjoint(2, differences, x, np.empty(2), wrt="x", of={"out": ones}).tolist()
     [0.0, 1.0, 2.0]
     """
-    from ..core.launch.dispatch import named_arguments
-
     kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if order not in ("fixed", "any"):
         raise InputError(f"adjoint: order is {order!r}; expected 'fixed' or 'any'")
@@ -193,8 +192,6 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     -------
     (value, gradient), or (value, gradient, hessian)
     """
-    from ..core.launch.dispatch import parallel_reduce
-
     launch = functools.partial(parallel_reduce, label=label)
     names, order = (gradient, 1) if hessian is None else (hessian, 2)
     argument = "gradient" if order == 1 else "hessian"

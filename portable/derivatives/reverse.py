@@ -292,8 +292,6 @@ class Reverse:
 
     def element(self, view, indices, env):
         """Return the element of a local array."""
-        if all(i.const is not None for i in indices):
-            return env[view, tuple(int(i.const) for i in indices)]
         found = None
         for key, here in self.hits(view, indices):
             found = env[key] if found is None else self.put("select", [here, env[key], found], found.dtype)
@@ -301,14 +299,16 @@ class Reverse:
 
     def change(self, view, indices, value, env):
         """Set an element of a local array."""
-        if all(i.const is not None for i in indices):
-            env[view, tuple(int(i.const) for i in indices)] = value
-            return
         for key, here in self.hits(view, indices):
-            env[key] = self.put("select", [here, value, env[key]], value.dtype)
+            env[key] = self.put("select", [here, value, env[key]], value.dtype) if here else value
 
     def hits(self, view, indices):
-        """Yield (key, condition that it is the indexed one) for each element of a local array."""
+        """Yield (key, condition that it is the indexed one) for each element of a local array; (key, None) of
+        one alone with constant indices."""
+        known = tuple(i.const for i in indices)
+        if None not in known:
+            yield (view, tuple(map(int, known))), None
+            return
         if math.prod(view.shape) > MOST_ELEMENTS:
             what = "in reverse, local arrays that are indexed by variables have"
             self.walk.refuse_view(view, f"{what} {MOST_ELEMENTS} elements")

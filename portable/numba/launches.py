@@ -126,7 +126,7 @@ class Launch:
             self.name = name_of(self.written, self.entry.identity_of_code)
         results = self.entry.results
         self.shapes, dtypes = (results.shapes, results.dtypes) if self.reducers else ([], [])
-        if any(self.entry.complex_sums):
+        if "complex" in self.shapes:
             raise DTypeError(f"{self.where}: launch sums of complex numbers from Python")
         self.numbers = [NUMBA[d] for d in dtypes]
         parts = tuple(n and (None,) * n for n in self.shapes)

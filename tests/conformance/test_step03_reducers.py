@@ -60,8 +60,9 @@ def mean_and_variance(state):
     return state[1], state[2] / max(state[0] - 1, 1)
 
 
-Moments = pk.Reducer("Moments", merge, (0, 0.0, 0.0), one_value, mean_and_variance)
-Merged = pk.Reducer("Merged", merge, (0, 0.0, 0.0))
+START = 0, 0.0, 0.0
+Moments = pk.Reducer("Moments", merge, START, one_value, mean_and_variance)
+Merged = pk.Reducer("Merged", merge, START)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -87,6 +88,15 @@ def test_states_beside_numbers(space):
     assert_close(log_sum, np.logaddexp.reduce(np.abs(x)), np.float64, 2)
     assert n == 50 and isinstance(n, int)
     assert_close(mean, x.mean(), np.float64, 50, scale=1.0)
+
+
+def as_complex(state):
+    return complex(state[1], state[2])
+
+
+def test_a_complex_result(space):
+    reducer = pk.Reducer("Complex", merge, START, one_value, as_complex)
+    assert launch_reduce(space, 3, entry, np.array([1.0, 2.0, 3.0]), reducer=reducer) == 2 + 2j
 
 
 def later(a, b):
@@ -189,24 +199,24 @@ Short = pk.Reducer("Short", merge, (0, 0.0), one_value)
 Narrow = pk.Reducer("Narrow", later, (0, 0.0), place_if_positive)
 
 
+def narrowing(a, b):
+    return a[0] + b[0]
+
+
+def nested(state):
+    return state[0], state[1:]
+
+
 UNFIT = [
-    (Merged, "expected 3 number.s., got 1"),
-    (Short, "2 number.s., but a state of 3"),
-    (Narrow, "2 number.s., but a state of 1"),
+    (Merged, "kernel 'entry' .*expected 3 number.s., got 1"),
+    (Short, "kernel 'entry' .*2 number.s., but a state of 3"),
+    (Narrow, "kernel 'entry' .*2 number.s., but a state of 1"),
+    (pk.Reducer("Narrowing", narrowing, START, one_value), "Narrowing: combine .*3 number"),
+    (pk.Reducer("Nested", merge, START, one_value, nested), "Nested: finish must return numbers"),
 ]
 
 
 @pytest.mark.parametrize("reducer, words", UNFIT)
 def test_states_that_do_not_fit_together(space, reducer, words):
-    with pytest.raises(pk.LanguageError, match=f"kernel 'entry' .*{words}"):
-        launch_reduce(space, 5, entry, np.ones(5), reducer=reducer)
-
-
-def narrowing(a, b):
-    return a[0] + b[0]
-
-
-def test_combine_must_return_a_state(space):
-    reducer = pk.Reducer("Narrowing", narrowing, (0, 0.0, 0.0), one_value)
-    with pytest.raises(pk.LanguageError, match="Narrowing: combine .*3 number"):
+    with pytest.raises(pk.LanguageError, match=words):
         launch_reduce(space, 5, entry, np.ones(5), reducer=reducer)

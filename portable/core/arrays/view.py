@@ -623,9 +623,7 @@ def _foreign(array):
             return elements, HOST
     except (InputError, WrongSpaceError):
         raise
-    except (
-        Exception
-    ) as error:  # any error of another library that refuses to export (PyTorch with gradients, ...)
+    except Exception as error:  # of a library that refuses to export (PyTorch with gradients, ...)
         raise InputError(f"asview: the {kind} does not export its memory: {error}") from error
     raise InputError(
         f"asview: a {kind} has no memory to share (no array interface, no __dlpack__, no __array__). "

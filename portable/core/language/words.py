@@ -330,9 +330,7 @@ else:
 
         def __new__(cls, value):
             if value.__class__ is not int:  # most are
-                if isinstance(value, static):
-                    return value
-                if callable(value) or value is None:
+                if callable(value) or value is None or isinstance(value, static):
                     return value
                 if not isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating)):
                     raise LanguageError(

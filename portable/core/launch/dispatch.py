@@ -456,9 +456,8 @@ def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     launch = Launch(found[1], kernel, args, found[0], label or kernel.name, reducers, scan, outs)
     if hooks.recording is not None:
         if reducers and not outs:
-            what = "total" if scan else "out"
             events.refuse_while_recording(
-                f"'{launch.label}', which returns a number (give it a view, {what}=),"
+                f"'{launch.label}', which returns a number (give it a view, {'total' if scan else 'out'}=),"
             )
         hooks.recording.record(launch, found)
         return None
@@ -536,15 +535,13 @@ def _views(specs):
 def _named(error, kernel, args, policy):
     """Return the error of an argument, with the kernel and the parameter named."""
     for name, a in zip(kernel.portable_text.params[n_indices(kind_of(policy)) :], args):
+        where = f"kernel '{kernel.name}' ({kernel.place}): argument '{name}'"
         try:
             _describe((a,))
         except struct.error:
-            return DTypeError(
-                f"kernel '{kernel.name}' ({kernel.place}): argument '{name}' is {a}, beyond int64; pass a"
-                " float"
-            )
+            return DTypeError(f"{where} is {a}, beyond int64; pass a float")
         except InputError as own:
-            return type(own)(f"kernel '{kernel.name}' ({kernel.place}): argument '{name}': {own}")
+            return type(own)(f"{where}: {own}")
     return error
 
 

@@ -173,7 +173,7 @@ class Memory:
         return watched
 
     def _find_unwritten(self, view):
-        array = view.array
+        array = _without_repeats(view.array)
         if not array.size or array.itemsize < 4 and array.dtype != bool:  # too few bits for a mark
             return
         bits = array.view(f"u{array.itemsize}")
@@ -182,6 +182,11 @@ class Memory:
             self.undefined.append(
                 view.first + np.argwhere(mask) @ np.array(view.steps, np.int64).reshape(array.ndim)
             )
+
+
+def _without_repeats(array):
+    """Return an array with one index of each dimension that repeats the same elements."""
+    return array[..., *(slice(None if step else 1) for step in array.strides)]
 
 
 def in_parts(array):
@@ -226,7 +231,9 @@ def copies(arrays):
         shift = (low - address(buffer)) % ALIGN - low
         for k in members:
             array = arrays[k]
-            result[k] = np.ndarray(array.shape, array.dtype, buffer, shift + address(array), array.strides)
-            result[k][...] = array
-            result[k].flags.writeable = array.flags.writeable
+            copy = result[k] = np.ndarray(
+                array.shape, array.dtype, buffer, shift + address(array), array.strides
+            )
+            _without_repeats(copy)[...] = _without_repeats(array)
+            copy.flags.writeable = array.flags.writeable
     return result

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from ...core.compiler.reading.tree import arranged, arrangement, flat
-from ...core.language.types import VARYING, converted, is_float
+from ...core.language.types import VARYING, Complex, converted, is_float
 from ...core.compiler.reading.typing import typed
 from ...errors import LanguageError
 from .arithmetic import UNWATCHED, number
@@ -122,11 +122,10 @@ class Folding:
 
     def result(self, state):
         """Return the result of the last state: a Python number or a tuple of them."""
-        return arranged(
-            self.like, iter([v.item() if hasattr(v, "item") else v for v in self.finished(state)])
-        )
+        numbers = (v.item() if hasattr(v, "item") else v for v in self.finished(state))
+        return complex(*numbers) if isinstance(self.like, Complex) else arranged(self.like, numbers)
 
 
 def _as_text(state):
-    numbers = ", ".join(f"{v.item() if hasattr(v, 'item') else v}" for v in state)
+    numbers = ", ".join(map(str, state))
     return numbers if len(state) == 1 else f"({numbers})"

@@ -189,9 +189,11 @@ def put_for(build, s):
 
 def called(build, node):
     """Return the object from outside the kernel that an expression calls; None for other expressions."""
-    if not isinstance(node, ast.Call) or node.keywords:
-        return None
-    if any(n.id in build.frame.text.webs for n in walk(node.func) if isinstance(n, ast.Name)):
+    if (
+        not isinstance(node, ast.Call)
+        or node.keywords
+        or any(n.id in build.frame.text.webs for n in walk(node.func) if isinstance(n, ast.Name))
+    ):
         return None
     callee = build.expr(node.func)
     return callee.value if isinstance(callee, Known) else None

@@ -227,8 +227,8 @@ _CALLS = dict.fromkeys(("tile", "product", "mma"), _read_tiles) | {
 def combine_states(lower, reducer, a, b):
     """Return combine(a, b) of a reducer, inlined; states are tuples of Values."""
     result = lower.inline(reducer.combine.portable_text, [unwrapped(a), unwrapped(b)])
-    result = result if isinstance(result, tuple) else (result,)
-    if len(result) != len(a) or not all(isinstance(v, Number) for v in result):
+    result = numbers_in(result)
+    if len(result) != len(a):
         raise LanguageError(
             f"{reducer!r}: combine ({reducer.combine.place}) must return a state of {len(a)} number(s)"
         )
@@ -245,10 +245,16 @@ def lifted(lower, reducer, value, index):
     if reducer.lift is not None:
         args = [value, index] if reducer.with_index else [value]
         value = lower.inline(reducer.lift.portable_text, args)
-    state = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(v, Number) for v in state):
+    state = numbers_in(value)
+    if not state:
         raise LanguageError(f"{reducer!r}: a state is a number or a tuple of numbers")
     return state
+
+
+def numbers_in(value):
+    """Return the numbers of a number or a tuple of numbers, () for another value."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    return numbers if all(isinstance(v, Number) for v in numbers) else ()
 
 
 def finished(lower, reducer, state):

@@ -13,7 +13,7 @@ from ...locks import lazy_attribute
 from .block import EXTRA, Launched, Results
 from ..reading.keys import sources, written
 from ..reading.signature import flatten, known_objects
-from ..reading.team import aligned, finished, lifted, lifts_complex, unwrapped, widened
+from ..reading.team import aligned, finished, lifted, lifts_complex, numbers_in, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
 from ...language.types import (
     HELD,
@@ -162,7 +162,8 @@ class Entry(Launched):
             finals.append(finished(self, reducer, state))
         self.state_words = sum(r.n_words for r in self.reducers)
         finals = self.paired(finals, lambda x, y: complex_of((x, y)))
-        self.results = Results([*map(_shape, finals)], [stored(v.dtype) for f in finals for v in flat(f)])
+        shapes = [*map(_shape, self.given, finals)]
+        self.results = Results(shapes, [stored(v.dtype) for f in finals for v in flat(f)])
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
@@ -260,8 +261,10 @@ class Entry(Launched):
         return numbers
 
 
-def _shape(final):
+def _shape(reducer, final):
     """Return the entry of Results.shapes for a number, a complex number or a tuple."""
+    if not numbers_in(final):
+        raise LanguageError(f"{reducer!r}: finish must return numbers, not nested tuples")
     return "complex" if isinstance(final, Complex) else len(final) if isinstance(final, tuple) else None
 
 
