@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 import portable as pk
 from portable.core import events
 from portable.core.machines.cpu import space as cpu
-from portable.errors import LaunchError
+from portable.errors import DTypeError, InputError, LaunchError
 
 from ..launching import move
 from .test_step13_plan import axpy, content, row_sums
@@ -65,7 +65,7 @@ def test_graphs_of_one_thread_do_not_wait_for_the_pool(space):
         assert not thread.is_alive() and (y == 1.0).all()
 
 
-@pytest.mark.parametrize("times, error", [(0, pk.InputError), (-1, pk.InputError), (1.5, pk.DTypeError)])
+@pytest.mark.parametrize("times, error", [(0, InputError), (-1, InputError), (1.5, DTypeError)])
 def test_wrong_numbers_of_rounds(times, error):
     with pytest.raises(error, match="capture: times"):
         with pk.capture("serial", times=times):
@@ -256,9 +256,9 @@ def test_numbers_of_a_graph_are_of_the_type_that_was_recorded(space):
         graph(k=4)
     assert heard == [(4, 0.5)] * 2 and content(x)[0] == np.float32(0.1) + np.float32(2.0)
     for numbers, error, text in [
-        ({"k": 1.5}, pk.DTypeError, "graph: k is 1.5; 'mixed' was recorded with an integer"),
-        ({"k": 2**63}, pk.DTypeError, "k is 9223372036854775808"),
-        ({"b": 1, "x": 2}, pk.InputError, "takes a number b, x; expected a, k"),
+        ({"k": 1.5}, DTypeError, "graph: k is 1.5; 'mixed' was recorded with an integer"),
+        ({"k": 2**63}, DTypeError, "k is 9223372036854775808"),
+        ({"b": 1, "x": 2}, InputError, "takes a number b, x; expected a, k"),
     ]:
         with pytest.raises(error, match=text):
             graph(**numbers)

@@ -10,6 +10,7 @@ import pytest
 from numpy.random import default_rng
 
 import portable as pk
+from portable.errors import CheckError, InputError, LoweringError
 from portable.core.machines.cuda.space import lower_to_ptx
 
 from ..conftest import SPACES, space_fixture
@@ -24,7 +25,7 @@ space = space_fixture([name for name in SPACES if name != "checked"])
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)
 def test_each_broken_kernel_is_named(space, case):
     launch = launch_reduce if case.reducer else launch_for
-    with pk.use(debug=case.debug), pytest.raises(pk.CheckError) as caught:
+    with pk.use(debug=case.debug), pytest.raises(CheckError) as caught:
         launch(space, case.policy, case.kernel, *case.args)
     (fault,) = caught.value.findings
     assert fault.kind == case.kind and fault.kernel == case.kernel.name
@@ -44,7 +45,7 @@ def test_the_line_of_a_function_that_is_called(space):
     import inspect
 
     (broken,) = (case for case in BROKEN if case.kernel.name == "in_a_function")
-    with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
+    with pk.use(debug=True), pytest.raises(CheckError) as caught:
         launch_for(space, broken.policy, broken.kernel, *broken.args)
     assert caught.value.findings[0].line == inspect.getsourcelines(element.fn)[1] + 2
 
@@ -87,7 +88,7 @@ def test_plans_and_graphs_tell_too_and_go_on(space):
             pk.parallel_for(policy, gather, right, x, y)
             pk.parallel_for(policy, gather, k, x, y)
         for call in (plan, graph.replay):
-            with pytest.raises(pk.CheckError, match=f"index {N} is outside extent {N}, at index 5"):
+            with pytest.raises(CheckError, match=f"index {N} is outside extent {N}, at index 5"):
                 call()
         other()
     content = y.to_numpy() if isinstance(y, pk.View) else y
@@ -98,7 +99,7 @@ def test_a_finding_is_told_once_and_the_usual_build_stays(space):
     args = [move(a, space) for a in (whole((5, N)), numbers(), numbers())]
     policy = pk.RangePolicy(0, N, space=space)
     with pk.use(space, debug=True):
-        with pytest.raises(pk.CheckError):
+        with pytest.raises(CheckError):
             pk.parallel_for(N, gather, *args)
         pk.parallel_for(policy, gather, move(whole(), space), *args[1:])
     assert len(gather.compiled) >= 2
@@ -141,7 +142,7 @@ def test_a_part_of_scratch_takes_no_more_of_it(space):
 
 
 def test_wrong_values_of_debug():
-    with pytest.raises(pk.InputError, match="debug is 'yes'; expected False, True or 'nan'"):
+    with pytest.raises(InputError, match="debug is 'yes'; expected False, True or 'nan'"):
         with pk.use("serial", debug="yes"):
             pass
 
@@ -165,7 +166,7 @@ def test_the_debug_build_lowers_to_ptx(case):
 def test_what_is_only_added_to_is_not_read(space):
     from .test_step06_scatter import reads
 
-    with pk.use(debug=True), pytest.raises(pk.LoweringError, match="is a ScatterView here"):
+    with pk.use(debug=True), pytest.raises(LoweringError, match="is a ScatterView here"):
         pk.parallel_for(
             pk.RangePolicy(0, 9, space=space), reads, pk.ScatterView(move(np.zeros(9, np.int64), space))
         )
@@ -184,7 +185,7 @@ def test_the_lane_of_a_pack_is_named(space, n):
     for first, second in ((3000, None), (17, 17), (None, 4999), (2047, None), (1023, 2048)):
         k, j = (right if place is None else whole((place, -7 - place), n=n) for place in (first, second))
         places = {place for place in (first, second) if place is not None}
-        with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
+        with pk.use(debug=True), pytest.raises(CheckError) as caught:
             pk.parallel_for(
                 pk.RangePolicy(0, n, space=space), gather_twice, move(k, space), move(j, space), x, y
             )
@@ -209,7 +210,7 @@ def test_a_count_outside_is_named_and_the_others_stay(space):
             if k[5] == 5:
                 pk.parallel_for(*launch)
                 continue
-            with pytest.raises(pk.CheckError, match=f"'counts', dimension 0: index {k[5]} is outside"):
+            with pytest.raises(CheckError, match=f"'counts', dimension 0: index {k[5]} is outside"):
                 pk.parallel_for(*launch)
     content = counts.to_numpy() if isinstance(counts, pk.View) else counts
     assert content[5] == 1 and content.max() <= 3
@@ -228,7 +229,7 @@ def test_what_follows_a_fault_begins_with_empty_copies(space, n_bins, place):
         wrong, right = (
             pk.plan(policy, tally, move(which, space), pk.ScatterView(counts)) for which in (outside, k)
         )
-        with pytest.raises(pk.CheckError, match=f"index {n_bins} is outside extent .*, at index {place}"):
+        with pytest.raises(CheckError, match=f"index {n_bins} is outside extent .*, at index {place}"):
             wrong()
         before = counts.to_numpy() if isinstance(counts, pk.View) else counts.copy()
         for _ in range(2):
@@ -266,7 +267,7 @@ def test_threads_hear_of_their_own_faults(space):
             for _ in range(20):
                 try:
                     again()
-                except pk.CheckError as error:
+                except CheckError as error:
                     found[name].append(error.findings[0].number)
 
     jobs = (("right", whole(n=400)), ("wrong", whole((399, 400), n=400)))

@@ -11,7 +11,7 @@ import zlib
 import numpy as np
 import pytest
 
-import portable as pk
+from portable.errors import InputError, PortableError
 from portable.models import hawkes, tmap
 from portable.models.edm import files as edm_files
 from portable.models.edm.__main__ import main as edm_main
@@ -158,7 +158,7 @@ def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(content)
     read, command = READERS[family]
-    with pytest.raises(pk.PortableError, match=words) as caught:
+    with pytest.raises(PortableError, match=words) as caught:
         read(tmp_path / name)
     assert name in str(caught.value)
     assert command(name) == 2
@@ -180,7 +180,7 @@ def test_bombs_are_refused(family, n_mib, level, most, tmp_path):
     most = most or 100 * len(content)
     assert len(content) < 2 << 20
     with pytest.raises(
-        pk.InputError,
+        InputError,
         match=f"bomb.csv.gz' holds .* bytes, which unpack to more than {most:,}: such files are refused",
     ):
         READERS[family][0](tmp_path / "bomb.csv.gz")
@@ -215,9 +215,9 @@ def test_datasets_read_no_other_file(where, tmp_path):
             layout[:] = h5py.VirtualSource(str(tmp_path / "other.h5"), "secret", (8,))
             file.create_virtual_dataset("x", layout)
         file["y"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "secret")
-    with pytest.raises(pk.InputError, match="x.h5': the numbers of '/x' are in other files, which are not"):
+    with pytest.raises(InputError, match="x.h5': the numbers of '/x' are in other files, which are not"):
         edm_files.read(tmp_path / "x.h5", "x")
-    with pytest.raises(pk.InputError, match="has no dataset 'y'"):
+    with pytest.raises(InputError, match="has no dataset 'y'"):
         edm_files.read(tmp_path / "x.h5", "y")
 
 
@@ -227,7 +227,7 @@ def test_datasets_read_no_other_file(where, tmp_path):
 )
 def test_a_pipe_is_no_file(read, tmp_path, impatient):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(pk.InputError, match="pipe'.* no ordinary file|is no file"):
+    with pytest.raises(InputError, match="pipe'.* no ordinary file|is no file"):
         read(tmp_path / "pipe")
 
 
@@ -239,7 +239,7 @@ def test_headers_that_are_no_literals(header, tmp_path):
     (tmp_path / "x.npy").write_bytes(
         b"\x93NUMPY\x01\x00" + len(body).to_bytes(2, "little") + body + bytes(64)
     )
-    with pytest.raises(pk.InputError, match="x.npy' cannot be read"):
+    with pytest.raises(InputError, match="x.npy' cannot be read"):
         edm_files.read(tmp_path / "x.npy")
 
 
@@ -247,9 +247,7 @@ def test_headers_that_are_no_literals(header, tmp_path):
 def test_bombs_of_arrays_are_refused(read, tmp_path):
     with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("values.npy", b"0" * (300 << 20))
-    with pytest.raises(
-        pk.InputError, match="bomb.npz' holds .* bytes, which unpack to more than 268,435,456"
-    ):
+    with pytest.raises(InputError, match="bomb.npz' holds .* bytes, which unpack to more than 268,435,456"):
         read(tmp_path / "bomb.npz")
 
 
@@ -257,7 +255,7 @@ def test_bombs_of_datasets_are_refused(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "bomb.h5", "w") as file:
         file.create_dataset("x", (10**9,), "f8", chunks=(10**6,))
-    with pytest.raises(pk.InputError, match="bomb.h5' holds .* bytes, which unpack to more"):
+    with pytest.raises(InputError, match="bomb.h5' holds .* bytes, which unpack to more"):
         edm_files.read(tmp_path / "bomb.h5")
 
 
@@ -278,7 +276,7 @@ def test_names_of_channels_lose_their_quotes(tmp_path):
     (tmp_path / "r.csv").write_text('"FSC-A","FITC-A","Time"\n1,2,3\n4,5,6\n')
     assert cytometry.read(tmp_path / "r.csv").channels == ("FSC-A", "FITC-A", "Time")
     (tmp_path / "rows.csv").write_text('"","FITC-A"\n"1",2\n')
-    with pytest.raises(pk.InputError, match="cell 1 of the header is empty"):
+    with pytest.raises(InputError, match="cell 1 of the header is empty"):
         cytometry.read(tmp_path / "rows.csv")
 
 
@@ -300,7 +298,7 @@ def test_names_of_channels_lose_their_quotes(tmp_path):
 def test_models_that_are_none(content, words, tmp_path, told):
     path = tmp_path / "model.json"
     path.write_bytes(content)
-    with pytest.raises(pk.InputError, match=words):
+    with pytest.raises(InputError, match=words):
         tmap.TransientMAP.load(path)
     assert tmap_main(["simulate", str(path), "--runs", "1", "--out", str(tmp_path / "runs.npz")]) == 2
 
@@ -311,5 +309,5 @@ def test_models_that_are_none(content, words, tmp_path, told):
 )
 def test_studies_that_are_none(content, tmp_path):
     (tmp_path / "study.json").write_bytes(content)
-    with pytest.raises(pk.InputError, match="study.json' (cannot be read|is no study)"):
+    with pytest.raises(InputError, match="study.json' (cannot be read|is no study)"):
         load_study(tmp_path / "study.json")

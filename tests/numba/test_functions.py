@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from numba import cfunc, guvectorize, njit, prange, vectorize
 
 import portable as pk
+from portable.errors import DTypeError, LanguageError, ShapeError
 
 N = 1003
 X = np.random.default_rng(0).normal(size=N)
@@ -230,28 +231,28 @@ def unknown(x):
 WRONG = [
     (
         lambda: njit(lambda v: density(v, 0.1, v))(np.int8(1)),
-        pk.DTypeError,
+        DTypeError,
         "argument 'x': numba's int8 is not a kernel",
     ),
     (
         lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.int8)),
-        pk.DTypeError,
+        DTypeError,
         r"row_sum.*test_functions.py:\d+.*int8",
     ),
-    (lambda: njit(lambda v: area(v[0]))(np.zeros(1, [("a", "f8"), ("b", "U3")])), pk.DTypeError, "unichr"),
+    (lambda: njit(lambda v: area(v[0]))(np.zeros(1, [("a", "f8"), ("b", "U3")])), DTypeError, "unichr"),
     (
         lambda: njit(lambda v: density(v))(1.0),
-        pk.ShapeError,
+        ShapeError,
         r"takes 3 argument\(s\) \(x, mu, sigma\), but 1",
     ),
     (
         lambda: njit(lambda v: density(v, mu=1.0, sigma=1.0))(1.0),
-        pk.LanguageError,
+        LanguageError,
         "pass arguments by position",
     ),
-    (lambda: njit(lambda v: on_some_paths(v))(1.0), pk.LanguageError, "some paths and nothing on others"),
-    (lambda: njit(lambda v: unknown(v))(1.0), pk.LanguageError, r"test_functions.py:\d+.*nowhere"),
-    (lambda: njit(lambda v: row_sum(v, "2"))(np.zeros(3)), pk.DTypeError, "argument 'n': numba's"),
+    (lambda: njit(lambda v: on_some_paths(v))(1.0), LanguageError, "some paths and nothing on others"),
+    (lambda: njit(lambda v: unknown(v))(1.0), LanguageError, r"test_functions.py:\d+.*nowhere"),
+    (lambda: njit(lambda v: row_sum(v, "2"))(np.zeros(3)), DTypeError, "argument 'n': numba's"),
 ]
 
 

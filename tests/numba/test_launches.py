@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from numba import cfunc, njit, prange, types
 
 import portable as pk
+from portable.errors import DTypeError, InputError, LanguageError, ShapeError, SpaceError
 
 N = 40_013  # several blocks, chunks for every thread, and a remainder
 X = default_rng(5).normal(size=N)
@@ -352,44 +353,44 @@ IN_PYTHON = pk.Reducer("in_python", _not_a_number, 0)
 WRONG = [
     (
         lambda x: pk.parallel_reduce(x.size, value, x, reducer=IN_PYTHON),
-        pk.LanguageError,
+        LanguageError,
         r"test_launches.py:\d+.*a list is not supported in kernels",
     ),
     (
         lambda x: pk.parallel_for(x.size, value, x, x),
-        pk.ShapeError,
+        ShapeError,
         r"takes 1 argument\(s\) \(x\), but 2 were given",
     ),
     (
         lambda x: pk.parallel_for(x.size, np.sum, x),
-        pk.LanguageError,
+        LanguageError,
         "expected a function marked with @pk.kernel",
     ),
-    (lambda x: pk.parallel_for(1.5, value, x), pk.InputError, "policy is numba's float64"),
-    (lambda x: pk.parallel_for(-1, axpy, 1.0, x, x), pk.InputError, "negative extent"),
-    (lambda x: pk.parallel_for(pk.RangePolicy(3, 1), axpy, 1.0, x, x), pk.InputError, "begin <= end"),
+    (lambda x: pk.parallel_for(1.5, value, x), InputError, "policy is numba's float64"),
+    (lambda x: pk.parallel_for(-1, axpy, 1.0, x, x), InputError, "negative extent"),
+    (lambda x: pk.parallel_for(pk.RangePolicy(3, 1), axpy, 1.0, x, x), InputError, "begin <= end"),
     (
         lambda x: pk.parallel_for(pk.RangePolicy(0, 1, space="serial"), axpy, 1.0, x, x),
-        pk.InputError,
+        InputError,
         "space= is not accepted inside",
     ),
-    (lambda x: pk.parallel_reduce(x.size, value, x, reducer=sum), pk.DTypeError, "reducer is numba's"),
-    (lambda x: pk.parallel_reduce(x.size, value, x, out=x), pk.InputError, "out= is not accepted inside"),
+    (lambda x: pk.parallel_reduce(x.size, value, x, reducer=sum), DTypeError, "reducer is numba's"),
+    (lambda x: pk.parallel_reduce(x.size, value, x, out=x), InputError, "out= is not accepted inside"),
     (
         lambda x: pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2)), outer, x, x, reducer=pk.MinLoc),
-        pk.InputError,
+        InputError,
         "launch this box from Python",
     ),
-    (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), pk.InputError, "scratch_bytes="),
-    (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), pk.DTypeError, "argument 'x'.*complex128"),
-    (lambda x: pk.parallel_reduce(3, turned, x), pk.DTypeError, "launch sums of complex numbers"),
-    (lambda x: pk.parallel_scan(11, value, x, out=x), pk.ShapeError, "shorter than the end of the policy"),
+    (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), InputError, "scratch_bytes="),
+    (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), DTypeError, "argument 'x'.*complex128"),
+    (lambda x: pk.parallel_reduce(3, turned, x), DTypeError, "launch sums of complex numbers"),
+    (lambda x: pk.parallel_scan(11, value, x, out=x), ShapeError, "shorter than the end of the policy"),
     (
         lambda x: pk.parallel_scan(3, value, x, out=A),
-        pk.ShapeError,
+        ShapeError,
         "out: expected a one-dimensional, writable",
     ),
-    (lambda x: pk.parallel_for(3, axpy, "a", x, x), pk.DTypeError, r"test_launches.py:\d+.*argument 'a'"),
+    (lambda x: pk.parallel_for(3, axpy, "a", x, x), DTypeError, r"test_launches.py:\d+.*argument 'a'"),
 ]
 
 
@@ -404,5 +405,5 @@ def test_a_view_of_a_device_is_refused():
 
     pk.register("numba_toy", Toy())
     view = pk.zeros(3, space="numba_toy")
-    with pytest.raises(pk.SpaceError, match="cannot reach it|cannot reach: "):
+    with pytest.raises(SpaceError, match="cannot reach it|cannot reach: "):
         njit(lambda v: v[0])(view)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import portable as pk
+from portable.errors import DTypeError, DeviceError, InputError, ShapeError
 from portable.core.places import space as space_module
 from portable.core.machines import host
 from portable.core.language.types import STORED
@@ -56,7 +57,7 @@ def test_copies_between_memories_and_strides(fake_cuda, target_space, source_spa
 )
 def test_shapes_must_agree(fake_cuda, target, source):
     for target_space, source_space in itertools.product(SPACES, SPACES):
-        with pytest.raises(pk.ShapeError, match=r"the target has shape \(.*\), the source \(.*\)"):
+        with pytest.raises(ShapeError, match=r"the target has shape \(.*\), the source \(.*\)"):
             pk.deep_copy(pk.zeros(target, space=target_space), pk.zeros(source, space=source_space))
 
 
@@ -80,7 +81,7 @@ def test_dtypes_are_converted_only_if_asked(fake_cuda, space):
         target = pk.zeros(5, target_dtype, space=space)
         if target_dtype != source_dtype:
             words = f"target has dtype {target_dtype}, the source {source_dtype}.*cast=True"
-            with pytest.raises(pk.DTypeError, match=words):
+            with pytest.raises(DTypeError, match=words):
                 pk.deep_copy(target, source)
         pk.deep_copy(target, _view(source, space), cast=True)
         wanted = source.astype(target_dtype)
@@ -125,7 +126,7 @@ def test_large_fills_on_a_device(fake_cuda, value, n):
     ],
 )
 def test_values_that_do_not_fit(dtype, value):
-    with pytest.raises(pk.DTypeError, match="does not fit"):
+    with pytest.raises(DTypeError, match="does not fit"):
         pk.deep_copy(pk.zeros(3, dtype, space="serial"), value)
 
 
@@ -137,7 +138,7 @@ def test_casting_a_value_is_numpys_conversion():
 
 @pytest.mark.parametrize("source", ["text", None, [1.0, 2.0, 3.0], {}])
 def test_sources_of_wrong_types(source):
-    with pytest.raises(pk.InputError, match="the source is .*type"):
+    with pytest.raises(InputError, match="the source is .*type"):
         pk.deep_copy(pk.zeros(3, space="serial"), source)
 
 
@@ -145,11 +146,11 @@ def test_targets_that_cannot_be_written(fake_cuda):
     frozen = np.zeros(3)
     frozen.flags.writeable = False
     for target in (frozen, pk.asview(frozen)):
-        with pytest.raises(pk.InputError, match="cannot be written"):
+        with pytest.raises(InputError, match="cannot be written"):
             pk.deep_copy(target, 1.0)
-        with pytest.raises(pk.InputError, match="cannot be written"):
+        with pytest.raises(InputError, match="cannot be written"):
             pk.deep_copy(target, np.ones(3))
-    with pytest.raises(pk.InputError, match="the target is of type list"):
+    with pytest.raises(InputError, match="the target is of type list"):
         pk.deep_copy([1, 2], 1.0)
 
 
@@ -240,7 +241,7 @@ def test_a_copy_that_the_driver_refuses_is_an_error(fake_cuda, n_bytes, first):
             copy()
         names = "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel"
         fake_cuda.fail.update(dict.fromkeys(names, 700))
-        with pytest.raises(pk.DeviceError, match=f"{n_bytes:,} bytes.*ILLEGAL_ADDRESS"):
+        with pytest.raises(DeviceError, match=f"{n_bytes:,} bytes.*ILLEGAL_ADDRESS"):
             copy()
         fake_cuda.fail.clear()
     assert_array_equal(whole.to_numpy(), np.arange(n_bytes + first) < first)
@@ -308,9 +309,9 @@ def test_arrays_unlike_the_view_go_the_long_way(fake_cuda):
     pk.deep_copy(view, np.asfortranarray(array))
     assert_array_equal(view.to_numpy(), array)
     locked.flags.writeable = False
-    with pytest.raises(pk.InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         pk.deep_copy(locked, view)
-    with pytest.raises(pk.DTypeError, match="float32"):
+    with pytest.raises(DTypeError, match="float32"):
         pk.deep_copy(view, array.astype(np.float32))
 
 

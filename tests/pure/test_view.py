@@ -17,6 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import portable as pk
+from portable.errors import (
+    DTypeError,
+    InputError,
+    OutOfMemoryError,
+    ShapeError,
+    SpaceUnavailableError,
+    UnknownSpaceError,
+    WrongSpaceError,
+)
 from portable.core import dlpack
 from portable.core.machines import host
 from portable.core import registry
@@ -87,7 +96,7 @@ def test_the_default_is_float64_on_the_default_space():
 )
 def test_wrong_shapes(shape, words):
     pk.zeros((2, 2))  # facts about it must not be used for an equal shape
-    with pytest.raises(pk.ShapeError, match=words):
+    with pytest.raises(ShapeError, match=words):
         pk.zeros(shape)
 
 
@@ -96,22 +105,22 @@ def test_wrong_shapes(shape, words):
     ["clongdouble", "object", "U3", "datetime64[s]", ">f8", "longdouble", "no such thing", 3, [("a", "f8")]],
 )
 def test_wrong_dtypes(dtype):
-    with pytest.raises(pk.DTypeError, match="float32, float64"):
+    with pytest.raises(DTypeError, match="float32, float64"):
         pk.zeros(3, dtype)
 
 
 def test_wrong_spaces_and_labels(fake_cuda):
-    with pytest.raises(pk.UnknownSpaceError):
+    with pytest.raises(UnknownSpaceError):
         pk.zeros(3, space="gpu")
-    with pytest.raises(pk.SpaceUnavailableError, match="cuda:7"):
+    with pytest.raises(SpaceUnavailableError, match="cuda:7"):
         pk.zeros(3, space="cuda:7")
-    with pytest.raises(pk.InputError, match="label is 3"):
+    with pytest.raises(InputError, match="label is 3"):
         pk.zeros(3, label=3)
 
 
 @pytest.mark.parametrize("n", [2**61, 2**50, 10**30])
 def test_no_room(place, n):
-    with pytest.raises(pk.OutOfMemoryError, match=f"'{place}(:0)?' has no room for (the )?{8 * n:,} bytes"):
+    with pytest.raises(OutOfMemoryError, match=f"'{place}(:0)?' has no room for (the )?{8 * n:,} bytes"):
         pk.zeros(n, space=place)
 
 
@@ -177,13 +186,13 @@ def test_equal_descriptions_are_one_object(fake_cuda):
 @pytest.mark.parametrize(
     "array, error, words",
     [
-        (np.zeros(3, "datetime64[s]"), pk.DTypeError, "datetime64.*not supported"),
-        (np.zeros(3, ">f8"), pk.DTypeError, ">f8.*not supported"),
-        (np.array(["a"]), pk.DTypeError, "not supported"),
-        (np.array([None]), pk.DTypeError, "object.*not supported"),
-        (np.ma.masked_array([1.0], [True]), pk.DTypeError, "masked"),
-        (np.zeros((1,) * 7), pk.ShapeError, "7 dimensions"),
-        (np.frombuffer(bytes(17), "u1")[1:].view("f8"), pk.InputError, "no multiple of 8"),
+        (np.zeros(3, "datetime64[s]"), DTypeError, "datetime64.*not supported"),
+        (np.zeros(3, ">f8"), DTypeError, ">f8.*not supported"),
+        (np.array(["a"]), DTypeError, "not supported"),
+        (np.array([None]), DTypeError, "object.*not supported"),
+        (np.ma.masked_array([1.0], [True]), DTypeError, "masked"),
+        (np.zeros((1,) * 7), ShapeError, "7 dimensions"),
+        (np.frombuffer(bytes(17), "u1")[1:].view("f8"), InputError, "no multiple of 8"),
     ],
 )
 def test_arrays_that_kernels_cannot_use(array, error, words):
@@ -232,9 +241,9 @@ def test_assignment(fake_cuda):
     assert_array_equal(view, [[0, 5, 7], [1, 2, 8]])
     frozen = np.zeros(3)
     frozen.flags.writeable = False
-    with pytest.raises(pk.InputError, match="readonly.*cannot be written"):
+    with pytest.raises(InputError, match="readonly.*cannot be written"):
         pk.asview(frozen)[0] = 1
-    with pytest.raises(pk.WrongSpaceError, match="deep_copy"):
+    with pytest.raises(WrongSpaceError, match="deep_copy"):
         pk.zeros(3, space="cuda")[0] = 1
 
 
@@ -242,7 +251,7 @@ def test_assignment(fake_cuda):
     "index", [[0, 1], np.array([0]), None, True, 1.0, "a", (0, None), (slice(None), [0])]
 )
 def test_wrong_indices(index):
-    with pytest.raises(pk.InputError, match="indexed by ints, slices and Ellipsis"):
+    with pytest.raises(InputError, match="indexed by ints, slices and Ellipsis"):
         pk.zeros((2, 2))[index]
 
 
@@ -306,15 +315,15 @@ def test_asview_of_a_view():
 
 
 def test_asview_does_not_move(fake_cuda):
-    with pytest.raises(pk.WrongSpaceError, match="memory 'host'.*space 'cuda' uses 'cuda:0'.*deep_copy"):
+    with pytest.raises(WrongSpaceError, match="memory 'host'.*space 'cuda' uses 'cuda:0'.*deep_copy"):
         pk.asview(np.zeros(3), space="cuda")
-    with pytest.raises(pk.WrongSpaceError, match="memory 'cuda:0'.*'serial' uses 'host'"):
+    with pytest.raises(WrongSpaceError, match="memory 'cuda:0'.*'serial' uses 'host'"):
         pk.asview(pk.zeros(3, space="cuda"), space="serial")
 
 
 @pytest.mark.parametrize("thing", [[1.0, 2.0], 3.0, "text", None, {"a": 1}, b"bytes"])
 def test_things_without_memory(thing):
-    with pytest.raises(pk.InputError, match="no memory to share.*asarray"):
+    with pytest.raises(InputError, match="no memory to share.*asarray"):
         pk.asview(thing)
 
 
@@ -390,7 +399,7 @@ def test_read_only_stays_read_only():
 
 
 def test_dlpack_devices_without_a_space():
-    with pytest.raises(pk.WrongSpaceError, match="device of type 8"):
+    with pytest.raises(WrongSpaceError, match="device of type 8"):
         pk.asview(Pack(np.zeros(3), device=(8, 0)))
 
 
@@ -402,7 +411,7 @@ def test_what_another_library_raises_is_explained():
         def __dlpack__(self, **arguments):
             raise RuntimeError("requires grad")
 
-    with pytest.raises(pk.InputError, match="Stubborn does not export its memory: requires grad"):
+    with pytest.raises(InputError, match="Stubborn does not export its memory: requires grad"):
         pk.asview(Stubborn())
 
 
@@ -429,9 +438,9 @@ def test_other_libraries_device_arrays(fake_cuda):
         del other, packed
         assert _bytes_in_use(device) == 0
     view = pk.zeros(3, space="cuda")
-    with pytest.raises(pk.DTypeError, match="masked"):
+    with pytest.raises(DTypeError, match="masked"):
         pk.asview(CudaInterface(view, mask=view))
-    with pytest.raises(pk.InputError, match="CUDA did not allocate the memory"):
+    with pytest.raises(InputError, match="CUDA did not allocate the memory"):
         pk.asview(CudaInterface(view, data=(BASE - 4096, False)))
     empty = pk.asview(CudaInterface(pk.zeros(0, space="cuda"), data=(0, False)))
     assert empty.shape == (0,) and empty.__cuda_array_interface__["data"] == (0, False)
@@ -505,7 +514,7 @@ def test_device_views_for_others(fake_cuda):
         "version": 3,
         "stream": 1,
     }
-    with pytest.raises(pk.WrongSpaceError, match="to_numpy"):
+    with pytest.raises(WrongSpaceError, match="to_numpy"):
         np.asarray(view)
     assert not hasattr(pk.zeros(3), "__cuda_array_interface__")
 

@@ -5,134 +5,134 @@ computation.
 import numpy as np
 import pytest
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models import edm
 
 X = np.sin(np.arange(30.0))
 GAPS = np.where(np.arange(30) % 3 == 0, np.nan, X)
 
 NEIGHBOURS = [
-    ({"tau": 0}, pk.InputError, "tau is 0; expected at least 1"),
-    ({"tau": 1.5}, pk.DTypeError, "tau must be an integer, got 1.5"),
-    ({"E": 0}, pk.InputError, "E is 0; expected at least 1"),
-    ({"E": 31}, pk.ShapeError, "library has 30 times; an embedding with E = 31 and tau = 1 needs 31"),
-    ({"E": 2, "tau": 30}, pk.ShapeError, "E = 2 and tau = 30 needs 31"),
-    ({"Tp": 30}, pk.InputError, "Tp is 30; expected -29 to 28"),
-    ({"Tp": -30}, pk.InputError, "Tp is -30"),
-    ({"Tp": 0.5}, pk.DTypeError, "Tp must be an integer, got 0.5"),
-    ({"k": 0}, pk.InputError, "k is 0; expected at least 1"),
+    ({"tau": 0}, InputError, "tau is 0; expected at least 1"),
+    ({"tau": 1.5}, DTypeError, "tau must be an integer, got 1.5"),
+    ({"E": 0}, InputError, "E is 0; expected at least 1"),
+    ({"E": 31}, ShapeError, "library has 30 times; an embedding with E = 31 and tau = 1 needs 31"),
+    ({"E": 2, "tau": 30}, ShapeError, "E = 2 and tau = 30 needs 31"),
+    ({"Tp": 30}, InputError, "Tp is 30; expected -29 to 28"),
+    ({"Tp": -30}, InputError, "Tp is -30"),
+    ({"Tp": 0.5}, DTypeError, "Tp must be an integer, got 0.5"),
+    ({"k": 0}, InputError, "k is 0; expected at least 1"),
     (
         {"k": 29},
-        pk.InputError,
+        InputError,
         "k is 29, but the library has 28 points once the 1 within exclusion_radius = 0",
     ),
     (
         {"k": 9, "exclusion_radius": 20},
-        pk.InputError,
+        InputError,
         "k is 9, but the library has 8 points once the 21 within exclusion_radius = 20",
     ),
-    ({"exclusion_radius": -1}, pk.InputError, "exclusion_radius is -1; expected at least 0"),
-    ({"library": []}, pk.ShapeError, r"library has shape \(0,\); expected at least one time"),
-    ({"library": np.zeros((3, 3, 3))}, pk.ShapeError, r"library has shape \(3, 3, 3\)"),
-    ({"library": ["a"] * 30}, pk.DTypeError, "library must hold real numbers, got dtype <U1"),
-    ({"library": np.full(30, np.nan)}, pk.InputError, "library holds nothing but NaN"),
-    ({"library": np.where(X > 0.9, np.inf, X)}, pk.FiniteError, r"library\[2\] is inf"),
-    ({"library": GAPS, "E": 3}, pk.InputError, "k is 4, but the library has 0 points"),
-    ({"library": X * 1e301}, pk.InputError, r"library exceeds 1e\+300 \(from .*expected other units"),
-    ({"library": X * 1e-301}, pk.InputError, "library varies by less than 1e-300"),
-    ({"points": np.zeros((30, 2))}, pk.ShapeError, r"points has 2 column\(s\); expected 1"),
-    ({"points": np.zeros(1)}, pk.ShapeError, "points has 1 times"),
-    ({"lib": (0, 31)}, pk.InputError, r"lib holds \(0, 31\); expected 0 <= begin < end <= 30"),
-    ({"pred": (5, 5)}, pk.InputError, r"pred holds \(5, 5\)"),
+    ({"exclusion_radius": -1}, InputError, "exclusion_radius is -1; expected at least 0"),
+    ({"library": []}, ShapeError, r"library has shape \(0,\); expected at least one time"),
+    ({"library": np.zeros((3, 3, 3))}, ShapeError, r"library has shape \(3, 3, 3\)"),
+    ({"library": ["a"] * 30}, DTypeError, "library must hold real numbers, got dtype <U1"),
+    ({"library": np.full(30, np.nan)}, InputError, "library holds nothing but NaN"),
+    ({"library": np.where(X > 0.9, np.inf, X)}, FiniteError, r"library\[2\] is inf"),
+    ({"library": GAPS, "E": 3}, InputError, "k is 4, but the library has 0 points"),
+    ({"library": X * 1e301}, InputError, r"library exceeds 1e\+300 \(from .*expected other units"),
+    ({"library": X * 1e-301}, InputError, "library varies by less than 1e-300"),
+    ({"points": np.zeros((30, 2))}, ShapeError, r"points has 2 column\(s\); expected 1"),
+    ({"points": np.zeros(1)}, ShapeError, "points has 1 times"),
+    ({"lib": (0, 31)}, InputError, r"lib holds \(0, 31\); expected 0 <= begin < end <= 30"),
+    ({"pred": (5, 5)}, InputError, r"pred holds \(5, 5\)"),
     (
         {"pred": (0, 1)},
-        pk.InputError,
+        InputError,
         r"pred is \[\(0, 1\)\], which has no point with E = 2 and tau = 1: the first is at 1",
     ),
-    ({"valid": np.ones(30)}, pk.DTypeError, "valid must be True or False for each time, got dtype float64"),
-    ({"valid": [True]}, pk.ShapeError, r"valid has shape \(1,\); expected a flag for each time"),
-    ({"valid": X > 9}, pk.InputError, "k is 3, but the library has 0 points"),
-    ({"lib": [(0, 15), (15, 30)], "E": 16}, pk.InputError, "k is 17, but the library has 0 points"),
-    ({"lib": 5}, pk.ShapeError, "lib is 5; expected .begin, end."),
-    ({"lib": (0.0, 9.0)}, pk.DTypeError, "expected integers"),
-    ({"dtype": "float16"}, pk.InputError, "dtype is 'float16'; expected one of 'float32', 'float64'"),
+    ({"valid": np.ones(30)}, DTypeError, "valid must be True or False for each time, got dtype float64"),
+    ({"valid": [True]}, ShapeError, r"valid has shape \(1,\); expected a flag for each time"),
+    ({"valid": X > 9}, InputError, "k is 3, but the library has 0 points"),
+    ({"lib": [(0, 15), (15, 30)], "E": 16}, InputError, "k is 17, but the library has 0 points"),
+    ({"lib": 5}, ShapeError, "lib is 5; expected .begin, end."),
+    ({"lib": (0.0, 9.0)}, DTypeError, "expected integers"),
+    ({"dtype": "float16"}, InputError, "dtype is 'float16'; expected one of 'float32', 'float64'"),
 ]
 
 CROSS = [
-    ({"dims": [2, 0, 2]}, pk.InputError, r"dims\[1\] is 0; expected at least 1"),
-    ({"dims": [2, 2]}, pk.ShapeError, r"dims has shape \(2,\); .*shape \(3,\)"),
-    ({"dims": [[2, 2]]}, pk.ShapeError, r"dims has shape \(1, 2\); .*\(3, 1\)"),
-    ({"dims": [[2], [0], [2]]}, pk.InputError, r"dims\[1, 0\] is 0; expected at least 1"),
-    ({"dims": "best"}, pk.InputError, "dims is 'best'; expected one of 'library', 'target'"),
-    ({"valid": X}, pk.DTypeError, "valid must be True or False for each time, got dtype float64"),
-    ({"valid": [True]}, pk.ShapeError, r"valid has shape \(1,\); .*shape \(30,\)"),
-    ({"dims": 2.5}, pk.DTypeError, "dims must be whole numbers"),
-    ({"dims": 29}, pk.InputError, "series 0: k is 30, but the library has 1 points"),
+    ({"dims": [2, 0, 2]}, InputError, r"dims\[1\] is 0; expected at least 1"),
+    ({"dims": [2, 2]}, ShapeError, r"dims has shape \(2,\); .*shape \(3,\)"),
+    ({"dims": [[2, 2]]}, ShapeError, r"dims has shape \(1, 2\); .*\(3, 1\)"),
+    ({"dims": [[2], [0], [2]]}, InputError, r"dims\[1, 0\] is 0; expected at least 1"),
+    ({"dims": "best"}, InputError, "dims is 'best'; expected one of 'library', 'target'"),
+    ({"valid": X}, DTypeError, "valid must be True or False for each time, got dtype float64"),
+    ({"valid": [True]}, ShapeError, r"valid has shape \(1,\); .*shape \(30,\)"),
+    ({"dims": 2.5}, DTypeError, "dims must be whole numbers"),
+    ({"dims": 29}, InputError, "series 0: k is 30, but the library has 1 points"),
     (
         {"dataset": np.column_stack([X, GAPS, X]), "dims": 3},
-        pk.InputError,
+        InputError,
         "series 1: k is 4, but the library has 0 points",
     ),
     (
         {"dataset": np.column_stack([X, np.full(30, np.nan)])},
-        pk.InputError,
+        InputError,
         "dataset holds nothing but NaN: column 1",
     ),
-    ({"libraries": [3]}, pk.InputError, "libraries is 3; expected 0 to 2"),
-    ({"libraries": [0.5]}, pk.DTypeError, "libraries must be numbers of columns"),
+    ({"libraries": [3]}, InputError, "libraries is 3; expected 0 to 2"),
+    ({"libraries": [0.5]}, DTypeError, "libraries must be numbers of columns"),
     (
         {"libraries": [[0, 1], [2]]},
-        pk.ShapeError,
+        ShapeError,
         "groups of different sizes; expected groups of one size",
     ),
-    ({"libraries": [[0, 1], [2, 2]]}, pk.InputError, r"libraries\[1\] holds 2 twice"),
-    ({"libraries": ["z"]}, pk.InputError, "libraries: there is no series 'z'; they are 0, 1, 2"),
-    ({"out": "rho.txt"}, pk.InputError, "expected the name of a .npy file"),
-    ({"out": "/nowhere/rho.npy"}, pk.InputError, "there is no folder '/nowhere'"),
-    ({"memory_mb": 0}, pk.InputError, "memory_mb is 0; expected more than 0"),
-    ({"progress": 1}, pk.DTypeError, "progress must be True or False"),
-    ({"Tp": 40}, pk.InputError, "Tp is 40"),
+    ({"libraries": [[0, 1], [2, 2]]}, InputError, r"libraries\[1\] holds 2 twice"),
+    ({"libraries": ["z"]}, InputError, "libraries: there is no series 'z'; they are 0, 1, 2"),
+    ({"out": "rho.txt"}, InputError, "expected the name of a .npy file"),
+    ({"out": "/nowhere/rho.npy"}, InputError, "there is no folder '/nowhere'"),
+    ({"memory_mb": 0}, InputError, "memory_mb is 0; expected more than 0"),
+    ({"progress": 1}, DTypeError, "progress must be True or False"),
+    ({"Tp": 40}, InputError, "Tp is 40"),
 ]
 
 CONVERGENCE = [
     (
         {"library_sizes": [2]},
-        pk.InputError,
+        InputError,
         r"library_sizes holds 2; expected 3 \(k\) to 29 \(points of the library\)",
     ),
-    ({"library_sizes": [10, 30]}, pk.InputError, "library_sizes holds 30"),
-    ({"library_sizes": []}, pk.ShapeError, r"library_sizes has shape \(0,\)"),
-    ({"library_sizes": [5.5]}, pk.DTypeError, "library_sizes must be whole numbers"),
-    ({"target": X[:-1]}, pk.ShapeError, "target has 29 times; expected 30"),
-    ({"n_samples": 0}, pk.InputError, "n_samples is 0"),
-    ({"n_surrogates": -1}, pk.InputError, "n_surrogates is -1"),
-    ({"surrogate": "none"}, pk.InputError, "surrogate is 'none'"),
+    ({"library_sizes": [10, 30]}, InputError, "library_sizes holds 30"),
+    ({"library_sizes": []}, ShapeError, r"library_sizes has shape \(0,\)"),
+    ({"library_sizes": [5.5]}, DTypeError, "library_sizes must be whole numbers"),
+    ({"target": X[:-1]}, ShapeError, "target has 29 times; expected 30"),
+    ({"n_samples": 0}, InputError, "n_samples is 0"),
+    ({"n_surrogates": -1}, InputError, "n_surrogates is -1"),
+    ({"surrogate": "none"}, InputError, "surrogate is 'none'"),
     (
         {"target": GAPS, "n_surrogates": 2, "surrogate": "phase"},
-        pk.InputError,
+        InputError,
         r"target\[0\] is NaN; expected complete series for phase surrogates",
     ),
-    ({"n_surrogates": 2, "surrogate": "seasonal"}, pk.InputError, "surrogate='seasonal' needs period="),
+    ({"n_surrogates": 2, "surrogate": "seasonal"}, InputError, "surrogate='seasonal' needs period="),
     (
         {"n_surrogates": 2, "surrogate": "seasonal", "period": 11},
-        pk.InputError,
+        InputError,
         "period is 11; expected 2 to 10",
     ),
-    ({"n_surrogates": 2, "period": 6}, pk.InputError, "period is 6, but surrogate='phase' has none"),
+    ({"n_surrogates": 2, "period": 6}, InputError, "period is 6, but surrogate='phase' has none"),
     (
         {"n_surrogates": 2, "surrogate": "phase", "block": 6},
-        pk.InputError,
+        InputError,
         "block is 6, but surrogate='phase' has none",
     ),
-    ({"target": "x"}, pk.DTypeError, "target names .*'x'.*, but the data are of type ndarray, without names"),
-    ({"seed": -1}, pk.InputError, "seed is -1"),
+    ({"target": "x"}, DTypeError, "target names .*'x'.*, but the data are of type ndarray, without names"),
+    ({"seed": -1}, InputError, "seed is -1"),
 ]
 
 MAPS = [
-    ({"theta": -1.0}, pk.InputError, r"theta\[0\] is -1.0; expected numbers of at least 0"),
-    ({"theta": [0.0, np.nan]}, pk.FiniteError, "theta.1. is nan"),
-    ({"theta": []}, pk.ShapeError, r"theta has shape \(0,\)"),
-    ({"theta": "2"}, pk.DTypeError, "theta must hold real numbers"),
+    ({"theta": -1.0}, InputError, r"theta\[0\] is -1.0; expected numbers of at least 0"),
+    ({"theta": [0.0, np.nan]}, FiniteError, "theta.1. is nan"),
+    ({"theta": []}, ShapeError, r"theta has shape \(0,\)"),
+    ({"theta": "2"}, DTypeError, "theta must hold real numbers"),
 ]
 
 
@@ -161,7 +161,7 @@ def test_ccm(change, error, words):
 
 def test_levels_are_shares():
     found = edm.ccm(X, X**2, 2, library_sizes=[10], n_samples=5)
-    with pytest.raises(pk.InputError, match="level is 95; expected a share between 0 and 1"):
+    with pytest.raises(InputError, match="level is 95; expected a share between 0 and 1"):
         found.interval(95)
 
 
@@ -172,13 +172,13 @@ def test_smap(change, error, words):
 
 
 def test_sweep():
-    with pytest.raises(pk.ShapeError, match="target has 29 times; expected 30"):
+    with pytest.raises(ShapeError, match="target has 29 times; expected 30"):
         edm.embedding_dimension(X, 3, target=X[1:])
-    with pytest.raises(pk.ShapeError, match="E = 31"):
+    with pytest.raises(ShapeError, match="E = 31"):
         edm.embedding_dimension(X, 31)
 
 
 def test_words_in_a_table_are_named():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(pk.DTypeError, match="column 'site' has dtype"):
+    with pytest.raises(DTypeError, match="column 'site' has dtype"):
         edm.cross_map(pandas.DataFrame({"x": X, "site": ["a"] * 30}), 2)

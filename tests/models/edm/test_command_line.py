@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
+from portable.errors import DTypeError, InputError, ShapeError
 from portable.models import edm
 from portable.models.edm import calibrate, figures, files
 from portable.models.edm.__main__ import main
@@ -44,7 +45,7 @@ def test_hdf5(tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["recording/values"] = x
     assert_array_equal(files.read(tmp_path / "x.h5")["0"], x[:, 0])
-    with pytest.raises(pk.InputError, match="has no dataset 'other'; it has recording/values"):
+    with pytest.raises(InputError, match="has no dataset 'other'; it has recording/values"):
         files.read(tmp_path / "x.h5", "other")
 
 
@@ -94,13 +95,13 @@ def test_parquet(tmp_path):
     part = files.read(tmp_path / "part.parquet")
     assert list(part) == ["a", "b"] and part.times is None
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "x.parquet").read_bytes()[:-30])
-    with pytest.raises(pk.InputError, match="cut.parquet' cannot be read"):
+    with pytest.raises(InputError, match="cut.parquet' cannot be read"):
         files.read(tmp_path / "cut.parquet")
     frame.iloc[:0].to_parquet(tmp_path / "none.parquet")
-    with pytest.raises(pk.ShapeError, match="none.parquet' has no rows"):
+    with pytest.raises(ShapeError, match="none.parquet' has no rows"):
         files.read(tmp_path / "none.parquet")
     pandas.DataFrame({"a": np.zeros(40_000_000, np.int8)}).to_parquet(tmp_path / "bomb.parquet")
-    with pytest.raises(pk.InputError, match="bomb.parquet' holds .* bytes, which unpack to more"):
+    with pytest.raises(InputError, match="bomb.parquet' holds .* bytes, which unpack to more"):
         files.read(tmp_path / "bomb.parquet")
 
 
@@ -115,21 +116,21 @@ def test_parquet_wants_its_reader(tmp_path, monkeypatch, told):
 @pytest.mark.parametrize(
     "name, content, error, words",
     [
-        ("absent.csv", None, pk.InputError, "there is no file"),
+        ("absent.csv", None, InputError, "there is no file"),
         (
             "table.txt",
             "a\n1\n",
-            pk.InputError,
+            InputError,
             r"ends in '.txt'; expected .csv, .csv.gz, .parquet, .npy, .h5 or .hdf5",
         ),
-        ("short.csv", "a,b\n", pk.ShapeError, r"has 1 line\(s\)"),
+        ("short.csv", "a,b\n", ShapeError, r"has 1 line\(s\)"),
         (
             "ragged.csv",
             "a,b\n1,2\n3\n",
-            pk.ShapeError,
+            ShapeError,
             "line 3 has 1 cells, the header 2; expected equal numbers",
         ),
-        ("words.csv", "a,b\nx,y\n", pk.DTypeError, "has no column of numbers"),
+        ("words.csv", "a,b\nx,y\n", DTypeError, "has no column of numbers"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, content, error, words):

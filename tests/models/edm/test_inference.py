@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
+from portable.errors import DTypeError, InputError
 from portable.models import edm
 from portable.models.edm.tested import REASONS
 
@@ -134,7 +134,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     again = edm.cross_map_test(x, 2, **longer)
     assert_array_equal(again.p_values, more.p_values)
     with pytest.raises(
-        pk.InputError,
+        InputError,
         match="max_surrogates is 5000; so many of a series of 200 times need memory_mb=12, got 5",
     ):
         edm.cross_map_test(x, 2, max_surrogates=5000, memory_mb=5, **keys)
@@ -188,7 +188,7 @@ def test_adjusted_p_values(method):
     known, again = np.isfinite(p), edm.adjust(p, method)
     assert_allclose(again[known], stats.false_discovery_control(p[known], method=method), rtol=1e-12)
     assert np.isnan(again[2, 3])
-    with pytest.raises(pk.InputError, match=r"p_values\[.*\] is 1.5"):
+    with pytest.raises(InputError, match=r"p_values\[.*\] is 1.5"):
         edm.adjust([0.1, 1.5])
 
 
@@ -229,7 +229,7 @@ def test_convergence_by_hand():
     error = np.sqrt(sum(grown.rho[k].var(ddof=1) / 30 for k in (0, 1)))
     half = np.diff(found.difference_interval) / 2
     assert half == pytest.approx(1.96 * error, rel=0.15)  # a thousand bootstrap samples of thirty
-    with pytest.raises(pk.InputError, match="library_sizes has one size; expected at least two"):
+    with pytest.raises(InputError, match="library_sizes has one size; expected at least two"):
         edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[20], n_samples=2, space="threads").test()
 
 
@@ -312,7 +312,7 @@ def test_lagged_map_with_one_lag_is_simplex():
         assert found.rho[0] == pytest.approx(
             edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0], space="threads").rho, abs=1e-12
         )
-    with pytest.raises(pk.DTypeError, match="Tp must be whole numbers"):
+    with pytest.raises(DTypeError, match="Tp must be whole numbers"):
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
 
 
@@ -382,12 +382,12 @@ def test_tables_with_names_and_dates():
     # a season without weather has only surrogates equal to it
     assert_allclose(mixed.surrogate_rho[1], np.repeat(mixed.mean[1:], 3, axis=1), atol=1e-6)
     with pytest.raises(
-        pk.InputError, match="target is 'b', a column of the library: choose the embedded series by columns="
+        InputError, match="target is 'b', a column of the library: choose the embedded series by columns="
     ):
         edm.simplex(table, 2, target="b")
-    with pytest.raises(pk.InputError, match="differ in time: at 0 2020-01-30.* and 2020-01-31"):
+    with pytest.raises(InputError, match="differ in time: at 0 2020-01-30.* and 2020-01-31"):
         edm.simplex(table["a"], 2, target=table["b"].shift(-1, freq="D"))
-    with pytest.raises(pk.InputError, match="target: there is no column 'z'"):
+    with pytest.raises(InputError, match="target: there is no column 'z'"):
         edm.simplex(table, 2, columns="a", target="z")
     numbered = edm.simplex(table.reset_index()[["a"]], 2, Tp=2, space="threads")
     assert_array_equal(numbered.index, numbered.times)

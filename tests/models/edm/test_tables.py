@@ -7,7 +7,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
+from portable.errors import InputError
 from portable.models import edm
 from portable.models.edm import files
 from portable.models.edm.__main__ import main
@@ -28,9 +28,9 @@ def test_columns_may_be_numbers():
     assert_array_equal(simplex(X, 2, columns=0, target=1).predicted, wanted)
     years = pandas.DataFrame(X, columns=[1990, 2000, 2010])
     assert_array_equal(simplex(years, 2, columns=1990, target="2000").predicted, wanted)
-    with pytest.raises(pk.InputError, match="columns: there is no column 3; the columns are 0, 1, 2"):
+    with pytest.raises(InputError, match="columns: there is no column 3; the columns are 0, 1, 2"):
         simplex(table, 2, columns=3)
-    with pytest.raises(pk.InputError, match="target: there is no column 0; the columns are 1990, 2000, 2010"):
+    with pytest.raises(InputError, match="target: there is no column 0; the columns are 1990, 2000, 2010"):
         simplex(years, 2, columns=1990, target=0)
 
 
@@ -39,18 +39,18 @@ def test_one_series_has_a_name():
     polars, series = pytest.importorskip("polars"), pandas.Series(X[:, 0], name="x")
     for named in (series, series.to_xarray(), polars.Series("x", X[:, 0])):
         assert simplex(named, 2, columns="x").rho == simplex(X[:, 0], 2).rho
-        with pytest.raises(pk.InputError, match="segments is 'x'; expected a column of pandas"):
+        with pytest.raises(InputError, match="segments is 'x'; expected a column of pandas"):
             simplex(named, 2, segments="x")
 
 
 def test_names_twice_are_refused():
     table = pandas.DataFrame(X, columns=["a", "b", "b"])
     for columns in ("b", ["b"], ["a", "b"]):
-        with pytest.raises(pk.InputError, match="columns: there are 2 columns 'b'; expected distinct names"):
+        with pytest.raises(InputError, match="columns: there are 2 columns 'b'; expected distinct names"):
             simplex(table, 1, columns=columns, target="a")
-    with pytest.raises(pk.InputError, match="target: there are 2 columns 'b'"):
+    with pytest.raises(InputError, match="target: there are 2 columns 'b'"):
         simplex(table, 1, columns="a", target="b")
-    with pytest.raises(pk.InputError, match="libraries: 2 series are called 'b'"):
+    with pytest.raises(InputError, match="libraries: 2 series are called 'b'"):
         cross_map(table, 1, libraries=["b"])
     assert simplex(table, 1, columns="a").rho > 0.5  # other columns do not matter
     mixed = pandas.DataFrame(X, columns=[0, "0", "c"])

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import portable as pk
 from portable.models.mixture import cytometry
 from portable.models.mixture.cytometry import channels
 from portable.models.mixture.cytometry import fcs as fcs_files
-from portable.errors import StorageError
+from portable.errors import InputError, StorageError
 
 from .panels import CHANNELS, MARKERS, raw_cells, simulated
 
@@ -200,7 +199,7 @@ def test_what_real_files_get_wrong_is_forgiven(tmp_path, header, extra, after):
 def test_files_that_are_no_fcs(tmp_path, content, words):
     path = tmp_path / "bad.fcs"
     path.write_bytes(content)
-    with pytest.raises(pk.InputError, match=words) as caught:
+    with pytest.raises(InputError, match=words) as caught:
         cytometry.read(path)
     assert "bad.fcs" in str(caught.value)
 
@@ -210,7 +209,7 @@ def test_several_data_sets_are_refused(tmp_path):
     (tmp_path / "two.fcs").write_bytes(
         fcs(FLOATS, PAIRS, extra={"$NEXTDATA": f"{first:08d}"}) + fcs(FLOATS, PAIRS)
     )
-    with pytest.raises(pk.InputError, match="several data sets"):
+    with pytest.raises(InputError, match="several data sets"):
         cytometry.read(tmp_path / "two.fcs")
 
 
@@ -227,7 +226,7 @@ def test_several_data_sets_are_refused(tmp_path):
     ],
 )
 def test_samples_that_do_not_fit_together(changed, words):
-    with pytest.raises(pk.InputError, match=words):
+    with pytest.raises(InputError, match=words):
         cytometry.Sample(**{"X": raw_cells(9 + 3), "channels": ("A", "B", "C", "D"), **changed})
 
 
@@ -235,7 +234,7 @@ def test_names_for_channels():
     sample = cytometry.Sample(raw_cells(), CHANNELS, MARKERS)
     assert sample.place("KI67") == 1 and sample.place("R660-A") == 3
     with pytest.raises(
-        pk.InputError, match=r"sample has no channel 'CD3': it has FSC-A, B515-A \(KI67\), Time, R660-A"
+        InputError, match=r"sample has no channel 'CD3': it has FSC-A, B515-A \(KI67\), Time, R660-A"
     ):
         sample.place("CD3")
 
@@ -252,7 +251,7 @@ def test_names_for_channels():
 def test_files_that_are_no_cells(tmp_path, name, content, words):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(pk.InputError, match=words):
+    with pytest.raises(InputError, match=words):
         cytometry.read(tmp_path / name)
 
 
@@ -276,7 +275,7 @@ def test_a_spillover_matrix_of_a_table(tmp_path):
         names, matrix = cytometry.read_spillover(tmp_path / "m.csv")
         assert names == ("a", "b") and matrix.tolist() == [[1, 0.1], [0, 1]]
     (tmp_path / "m.csv").write_text("a,b\n1,0.1\n")
-    with pytest.raises(pk.InputError, match="m.csv"):
+    with pytest.raises(InputError, match="m.csv"):
         cytometry.read_spillover(tmp_path / "m.csv")
 
 
@@ -288,5 +287,5 @@ def test_names_that_occur_twice_in_a_table(tmp_path):
     ):
         found = cytometry.read(tmp_path / "twice.csv")
     assert found.channels == ("FL1-A 1", "FSC-A", "FL1-A 3") and found.X[1].tolist() == [4, 5, 6]
-    with pytest.raises(pk.InputError, match="expected distinct names, such as 'A 1'"):
+    with pytest.raises(InputError, match="expected distinct names, such as 'A 1'"):
         cytometry.Sample(np.zeros((1, 2)), ("A", "A"))

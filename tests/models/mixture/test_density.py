@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.mixture import blocks, log_density
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.prior import centred
@@ -210,16 +211,16 @@ GOOD = {
     "weights": [1.0],
 }
 BAD = [
-    ({"X": np.zeros(3)}, pk.ShapeError, r"X has shape \(3,\)"),
-    ({"X": np.zeros((0, 2))}, pk.ShapeError, "at least one point"),
-    ({"X": [[0.0, np.nan]]}, pk.FiniteError, r"X\[0, 1\] is nan"),
-    ({"X": [["a", "b"]]}, pk.DTypeError, "X must hold real numbers"),
-    ({"X": [[1.0], [1.0, 2.0]]}, pk.ShapeError, "X is not a rectangular array"),
-    ({"means": np.zeros((1, 3))}, pk.InputError, "points of 2 coordinates"),
-    ({"precisions_cholesky": np.zeros((1, 2, 3))}, pk.ShapeError, r"expected \(1, 2, 2\)"),
-    ({"precisions_cholesky": -np.eye(2)[None]}, pk.InputError, "diagonal that is not positive"),
-    ({"weights": [0.5]}, pk.InputError, "adds up to 0.5"),
-    ({"weights": [0.5, 0.5]}, pk.ShapeError, r"weights has shape \(2,\)"),
+    ({"X": np.zeros(3)}, ShapeError, r"X has shape \(3,\)"),
+    ({"X": np.zeros((0, 2))}, ShapeError, "at least one point"),
+    ({"X": [[0.0, np.nan]]}, FiniteError, r"X\[0, 1\] is nan"),
+    ({"X": [["a", "b"]]}, DTypeError, "X must hold real numbers"),
+    ({"X": [[1.0], [1.0, 2.0]]}, ShapeError, "X is not a rectangular array"),
+    ({"means": np.zeros((1, 3))}, InputError, "points of 2 coordinates"),
+    ({"precisions_cholesky": np.zeros((1, 2, 3))}, ShapeError, r"expected \(1, 2, 2\)"),
+    ({"precisions_cholesky": -np.eye(2)[None]}, InputError, "diagonal that is not positive"),
+    ({"weights": [0.5]}, InputError, "adds up to 0.5"),
+    ({"weights": [0.5, 0.5]}, ShapeError, r"weights has shape \(2,\)"),
 ]
 
 
@@ -233,5 +234,5 @@ def test_bad_input(change, error, words):
 def test_points_beyond_any_density_are_named(space, dtype, far):
     X = np.zeros((20, 2), dtype)
     X[13, 1] = far
-    with pytest.raises(pk.FiniteError, match=r"X\[13, 1\] is .*e\+.*beyond float"):
+    with pytest.raises(FiniteError, match=r"X\[13, 1\] is .*e\+.*beyond float"):
         log_density(X, np.zeros((1, 2)), np.eye(2)[None], [1.0], space=space)

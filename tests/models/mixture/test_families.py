@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models import mixture
 from portable.models.mixture import DirichletMixture, TMixture
 
@@ -75,7 +75,7 @@ def test_t_finds_clusters_with_tails_and_noise(tmp_path):
     again = TMixture.load(tmp_path / "t.npz")
     assert_array_equal(again.predict_proba(X), both.predict_proba(X))
     assert again.get_params()["noise"] is True
-    with pytest.raises(pk.InputError, match="holds mixture.TMixture; expected mixture.Selection"):
+    with pytest.raises(InputError, match="holds mixture.TMixture; expected mixture.Selection"):
         mixture.Selection.load(tmp_path / "t.npz")
     drawn, own = found.sample(4000)
     assert abs(np.bincount(own) / 4000 - found.weights_).max() < 0.05
@@ -131,9 +131,9 @@ def test_the_family_is_chosen_by_points_not_seen():
     asked["normal 3"] = TMixture(3, dof=np.inf, **keys)
     found = mixture.select(asked, X, n_folds=3)
     assert found.best == "t 3" and found.scores.shape == (5,)
-    with pytest.raises(pk.InputError, match="candidates is empty"):
+    with pytest.raises(InputError, match="candidates is empty"):
         mixture.select({}, X)
-    with pytest.raises(pk.DTypeError, match=r"candidates\['x'\] is a int"):
+    with pytest.raises(DTypeError, match=r"candidates\['x'\] is a int"):
         mixture.select({"x": 3}, X)
 
 
@@ -158,28 +158,28 @@ def test_components_of_one_point_are_named(make):
 @pytest.mark.parametrize(
     "make, X, error, words",
     [
-        (lambda: TMixture(dof="all"), [[1.0], [2.0]], pk.InputError, "dof is 'all'"),
-        (lambda: TMixture(2, dof=[1.0, 0.0]), [[1.0], [2.0]], pk.InputError, "positive numbers, one or 2"),
-        (lambda: TMixture(2), [[1.0], [2.0]], pk.ShapeError, "n_samples = 2; expected more points than 2"),
+        (lambda: TMixture(dof="all"), [[1.0], [2.0]], InputError, "dof is 'all'"),
+        (lambda: TMixture(2, dof=[1.0, 0.0]), [[1.0], [2.0]], InputError, "positive numbers, one or 2"),
+        (lambda: TMixture(2), [[1.0], [2.0]], ShapeError, "n_samples = 2; expected more points than 2"),
         (
             lambda: TMixture(2, means_init=[[0.0]]),
             [[1.0], [2.0], [4.0]],
-            pk.ShapeError,
+            ShapeError,
             r"means_init has shape \(1, 1\); expected 2 rows",
         ),
-        (lambda: TMixture(), [[np.nan], [2.0]], pk.FiniteError, r"X\[0, 0\] is nan"),
-        (lambda: TMixture(noise=1), [[1.0], [2.0]], pk.DTypeError, "noise must be True or False"),
-        (lambda: DirichletMixture(missing=1), [[1.0], [2.0]], pk.DTypeError, "missing must be True"),
+        (lambda: TMixture(), [[np.nan], [2.0]], FiniteError, r"X\[0, 0\] is nan"),
+        (lambda: TMixture(noise=1), [[1.0], [2.0]], DTypeError, "noise must be True or False"),
+        (lambda: DirichletMixture(missing=1), [[1.0], [2.0]], DTypeError, "missing must be True"),
         (
             lambda: DirichletMixture(missing=True),
             [[1.0, np.nan], [2.0, np.nan]],
-            pk.InputError,
+            InputError,
             "column 1 of X is missing in all rows",
         ),
         (
             lambda: DirichletMixture(missing=True, space="serial"),
             [[1.0, 2.0], [np.nan, np.nan], [2.0, 1.0], [0.0, 1.0]],
-            pk.FiniteError,
+            FiniteError,
             "is NaN, as all of its row",
         ),
     ],

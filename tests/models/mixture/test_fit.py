@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.mixture import sums, DirichletMixture, Prior, TMixture
 
 from . import reference
@@ -189,7 +189,7 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
         assert_array_equal(getattr(models[0], name), getattr(models[1], name))
     assert_array_equal(models[0].predict(mapped), models[1].predict(X))
     mapped[n // 2, 1] = np.nan
-    with pytest.raises(pk.FiniteError, match=rf"X\[{n // 2}, 1\] is nan"):
+    with pytest.raises(FiniteError, match=rf"X\[{n // 2}, 1\] is nan"):
         models[0].fit(mapped)
 
 
@@ -222,7 +222,7 @@ def test_objective_never_falls_on_random_problems(prior):
         )
         try:
             model.fit(X)
-        except pk.InputError:
+        except InputError:
             assert prior is None  # the likelihood has no maximum: a component collapsed onto a few points
             continue
         assert_never_falls(model)
@@ -312,55 +312,55 @@ def test_real_cells(space):
 
 X = default_rng(4).normal(size=(10, 2))
 BAD = [
-    ({"n_components": 0}, X, pk.InputError, "n_components is 0; expected at least 1"),
-    ({"n_components": 2.5}, X, pk.DTypeError, "n_components must be an integer"),
-    ({"max_iter": 0}, X, pk.InputError, "max_iter is 0"),
-    ({"tol": "small"}, X, pk.DTypeError, "tol must be a number"),
+    ({"n_components": 0}, X, InputError, "n_components is 0; expected at least 1"),
+    ({"n_components": 2.5}, X, DTypeError, "n_components must be an integer"),
+    ({"max_iter": 0}, X, InputError, "max_iter is 0"),
+    ({"tol": "small"}, X, DTypeError, "tol must be a number"),
     (
         {"init_params": "kmeans"},
         X,
-        pk.InputError,
+        InputError,
         "init_params is 'kmeans'; expected one of 'k-means[+][+]', 'random'",
     ),
     (
         {"covariance": "round"},
         X,
-        pk.InputError,
+        InputError,
         "covariance is 'round'; expected one of 'full', 'tied', 'diag', 'spherical'",
     ),
     (
         {"covariance": "diag", "covariances_init": np.zeros((2, 2))},
         X,
-        pk.InputError,
+        InputError,
         "covariances_init is not positive",
     ),
-    ({"n_init": 0}, X, pk.InputError, "n_init is 0"),
-    ({"random_state": "seven"}, X, pk.InputError, "random_state is 'seven'"),
-    ({}, X[:1], pk.ShapeError, "n_samples = 1"),
-    ({}, X + 1j, pk.DTypeError, "Complex data not supported"),
-    ({}, X.astype(object) * 1j, pk.DTypeError, "X must hold real numbers"),
-    ({"prior": "flat"}, X, pk.DTypeError, "prior must be mixture.Prior, or None"),
-    ({"prior": Prior(mean=[0.0])}, X, pk.ShapeError, r"prior.mean has shape \(1,\); expected \(2,\)"),
-    ({"prior": Prior(scale=-np.eye(2))}, X, pk.InputError, "prior.scale is not positive definite"),
-    ({"prior": Prior(scale=[[1.0, 0.5], [0.0, 1.0]])}, X, pk.InputError, "prior.scale is not symmetric"),
-    ({"prior": Prior(dof=0.5)}, X, pk.InputError, "prior.dof is 0.5"),
-    ({"prior": Prior(rate=0.0)}, X, pk.InputError, "prior.rate is 0.0"),
-    ({"prior": None, "n_components": 11}, X, pk.ShapeError, "at least 11 points"),
-    ({"warm_start": 1}, X, pk.DTypeError, "warm_start must be True or False"),
-    ({"moves": "all"}, X, pk.DTypeError, "moves must be True or False"),
-    ({"prior": None, "reg_covar": -1.0}, X, pk.InputError, "reg_covar is -1.0"),
-    ({"means_init": np.zeros((3, 2))}, X, pk.ShapeError, "expected 2 rows"),
+    ({"n_init": 0}, X, InputError, "n_init is 0"),
+    ({"random_state": "seven"}, X, InputError, "random_state is 'seven'"),
+    ({}, X[:1], ShapeError, "n_samples = 1"),
+    ({}, X + 1j, DTypeError, "Complex data not supported"),
+    ({}, X.astype(object) * 1j, DTypeError, "X must hold real numbers"),
+    ({"prior": "flat"}, X, DTypeError, "prior must be mixture.Prior, or None"),
+    ({"prior": Prior(mean=[0.0])}, X, ShapeError, r"prior.mean has shape \(1,\); expected \(2,\)"),
+    ({"prior": Prior(scale=-np.eye(2))}, X, InputError, "prior.scale is not positive definite"),
+    ({"prior": Prior(scale=[[1.0, 0.5], [0.0, 1.0]])}, X, InputError, "prior.scale is not symmetric"),
+    ({"prior": Prior(dof=0.5)}, X, InputError, "prior.dof is 0.5"),
+    ({"prior": Prior(rate=0.0)}, X, InputError, "prior.rate is 0.0"),
+    ({"prior": None, "n_components": 11}, X, ShapeError, "at least 11 points"),
+    ({"warm_start": 1}, X, DTypeError, "warm_start must be True or False"),
+    ({"moves": "all"}, X, DTypeError, "moves must be True or False"),
+    ({"prior": None, "reg_covar": -1.0}, X, InputError, "reg_covar is -1.0"),
+    ({"means_init": np.zeros((3, 2))}, X, ShapeError, "expected 2 rows"),
     (
         {"covariances_init": np.zeros((2, 2, 2))},
         X,
-        pk.InputError,
+        InputError,
         "covariances_init is not positive definite",
     ),
-    ({"weights_init": [0.9, 0.9]}, X, pk.InputError, "weights_init is negative somewhere or adds up to 1.8"),
-    ({}, np.column_stack([X, np.ones(10)]), pk.InputError, "column 2 of X is constant"),
-    ({}, np.where(X == X[4, 1], np.inf, X), pk.FiniteError, r"X\[4, 1\] is inf"),
-    ({}, X.astype(str), pk.DTypeError, "X must hold real numbers"),
-    ({}, X[:, 0], pk.ShapeError, r"X has shape \(10,\)"),
+    ({"weights_init": [0.9, 0.9]}, X, InputError, "weights_init is negative somewhere or adds up to 1.8"),
+    ({}, np.column_stack([X, np.ones(10)]), InputError, "column 2 of X is constant"),
+    ({}, np.where(X == X[4, 1], np.inf, X), FiniteError, r"X\[4, 1\] is inf"),
+    ({}, X.astype(str), DTypeError, "X must hold real numbers"),
+    ({}, X[:, 0], ShapeError, r"X has shape \(10,\)"),
 ]
 
 
@@ -372,16 +372,16 @@ def test_bad_input(options, points, error, words):
 
 def test_sparse_input_is_refused():
     sparse = pytest.importorskip("scipy.sparse")
-    with pytest.raises(pk.DTypeError, match=r"X is sparse.*toarray"):
+    with pytest.raises(DTypeError, match=r"X is sparse.*toarray"):
         DirichletMixture(2).fit(sparse.csr_matrix(X))
 
 
 def test_unfitted_and_other_features():
     model = DirichletMixture(2, space="serial")
-    with pytest.raises(pk.InputError, match="not fitted yet"):
+    with pytest.raises(InputError, match="not fitted yet"):
         model.predict(X)
     model.fit(X)
-    with pytest.raises(pk.ShapeError, match="X has 3 features, but DirichletMixture is expecting 2"):
+    with pytest.raises(ShapeError, match="X has 3 features, but DirichletMixture is expecting 2"):
         model.score_samples(np.zeros((3, 3)))
 
 
@@ -415,7 +415,7 @@ def test_columns_of_a_data_frame_have_names():
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)
     other = X.view(type("Other", (np.ndarray,), {"columns": ("b", "a")}))
-    with pytest.raises(pk.InputError, match="feature names should match"):
+    with pytest.raises(InputError, match="feature names should match"):
         model.predict(other)
 
 
@@ -423,5 +423,5 @@ def test_parameters_by_name():
     model = DirichletMixture(3, tol=0.1)
     assert model.get_params()["tol"] == 0.1 and repr(model) == "DirichletMixture(n_components=3, tol=0.1)"
     assert model.set_params(n_components=2).n_components == 2
-    with pytest.raises(pk.InputError, match="Invalid parameter 'components'"):
+    with pytest.raises(InputError, match="Invalid parameter 'components'"):
         model.set_params(components=2)

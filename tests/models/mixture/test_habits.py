@@ -8,8 +8,7 @@ import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
-from portable.errors import StorageError
+from portable.errors import FiniteError, InputError, ShapeError, StorageError
 from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior
 
 from .problems import WIDE, draw, random_mixture
@@ -46,10 +45,10 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
 @pytest.mark.parametrize(
     "weights, error, words",
     [
-        ([1.0], pk.ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
-        (-np.ones(600), pk.InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
-        (np.zeros(600), pk.InputError, "sample_weight is zero everywhere"),
-        (np.full(600, np.nan), pk.FiniteError, r"sample_weight\[0\] is nan"),
+        ([1.0], ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
+        (-np.ones(600), InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
+        (np.zeros(600), InputError, "sample_weight is zero everywhere"),
+        (np.full(600, np.nan), FiniteError, r"sample_weight\[0\] is nan"),
     ],
 )
 def test_weights_that_are_none(weights, error, words):
@@ -116,7 +115,7 @@ def test_a_warm_start_goes_on(space):
     second = model.fit(X).objective_history_
     assert second[0] == pytest.approx(first[-1], rel=1e-12) and second[-1] > second[0]
     model.n_components = 2
-    with pytest.raises(pk.ShapeError, match="warm_start: the previous fit had means_ of shape"):
+    with pytest.raises(ShapeError, match="warm_start: the previous fit had means_ of shape"):
         model.fit(X)
 
 
@@ -134,7 +133,7 @@ def test_online_steps_come_to_the_mixture(kind, prior):
     assert sorted(order) == [0, 1, 2] and model.lower_bound_ != before
     assert_allclose(model.means_[order], MIXTURE[1], atol=5.0 / np.sqrt(4000 * 0.2))
     assert_allclose(model.weights_[order], MIXTURE[0], atol=0.05)
-    with pytest.raises(pk.ShapeError, match="X has 3 features"):
+    with pytest.raises(ShapeError, match="X has 3 features"):
         model.partial_fit(np.zeros((4, 3)))
 
 
@@ -183,27 +182,27 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
 def test_files_that_are_no_saved_mixtures(tmp_path):
     X = draw(60, *MIXTURE)
     model = DirichletMixture(2, random_state=0, space="serial")
-    with pytest.raises(pk.InputError, match="not fitted yet"):
+    with pytest.raises(InputError, match="not fitted yet"):
         model.save(tmp_path / "a")
     model.fit(X)
     with pytest.raises(StorageError, match="none/a' cannot be written: No such file"):
         model.save(tmp_path / "none" / "a")
-    with pytest.raises(pk.InputError, match="a' cannot be read: No such file"):
+    with pytest.raises(InputError, match="a' cannot be read: No such file"):
         DirichletMixture.load(tmp_path / "a")
     (tmp_path / "a").write_text("nonsense")
-    with pytest.raises(pk.InputError, match="a' cannot be read"):
+    with pytest.raises(InputError, match="a' cannot be read"):
         DirichletMixture.load(tmp_path / "a")
     np.savez(tmp_path / "b.npz", header=np.array({"format": "models.mixture"}, dtype=object))
-    with pytest.raises(pk.InputError, match="cannot be read: .*allow_pickle=False"):
+    with pytest.raises(InputError, match="cannot be read: .*allow_pickle=False"):
         DirichletMixture.load(tmp_path / "b.npz")
     model.save(tmp_path / "c")
     with np.load(tmp_path / "c") as file:
         arrays = dict(file)
     header = json.loads(str(arrays["header"]))
     np.savez(tmp_path / "d.npz", **arrays | {"header": np.array(json.dumps(header | {"version": 99}))})
-    with pytest.raises(pk.InputError, match="has version 99 of the format; expected 1 or less"):
+    with pytest.raises(InputError, match="has version 99 of the format; expected 1 or less"):
         DirichletMixture.load(tmp_path / "d.npz")
     first = next(name for name, array in arrays.items() if array.shape == (2,))
     np.savez(tmp_path / "e.npz", **arrays | {first: np.ones(7)})
-    with pytest.raises(pk.InputError, match="is damaged"):
+    with pytest.raises(InputError, match="is damaged"):
         DirichletMixture.load(tmp_path / "e.npz")

@@ -7,6 +7,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
+from portable.errors import InputError, ShapeError
 from portable.models.mixture import conjugate, covariance, gibbs, DirichletMixture, Posterior, Prior
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.split_merge import SplitMerge
@@ -257,7 +258,7 @@ def test_predictive_density_is_the_mean_of_the_densities(space):
             for w, m, c in zip(posterior.weights, posterior.means, full)
         ]
         assert_allclose(posterior.log_density(X, space=space), np.log(np.exp(each).mean(axis=0)), rtol=1e-10)
-    with pytest.raises(pk.ShapeError, match="X has 3 features, but the draws have 2"):
+    with pytest.raises(ShapeError, match="X has 3 features, but the draws have 2"):
         posterior.log_density(np.zeros((4, 3)), space=space)
 
 
@@ -316,21 +317,21 @@ def test_match_undoes_a_permutation():
 def test_without_a_prior_there_is_no_posterior():
     X = draw(30, np.array([1.0]), np.zeros((1, 2)), np.eye(2)[None])
     model = DirichletMixture(1, space="serial", max_iter=2, tol=-1.0, prior=None).fit(X)
-    with pytest.raises(pk.InputError, match="needs a prior"):
+    with pytest.raises(InputError, match="needs a prior"):
         model.sample_posterior(X)
 
 
 def test_wrong_numbers():
     X = draw(30, np.array([1.0]), np.zeros((1, 2)), np.eye(2)[None])
     model = DirichletMixture(1, space="serial", max_iter=2, tol=-1.0)
-    with pytest.raises(pk.InputError, match="not fitted"):
+    with pytest.raises(InputError, match="not fitted"):
         model.sample_posterior(X)
     model.fit(X)
-    with pytest.raises(pk.InputError, match="n_draws is 0"):
+    with pytest.raises(InputError, match="n_draws is 0"):
         model.sample_posterior(X, 0)
-    with pytest.raises(pk.InputError, match="n_moves is -1"):
+    with pytest.raises(InputError, match="n_moves is -1"):
         model.sample_posterior(X, n_moves=-1)
-    with pytest.raises(pk.InputError, match="seed is -1"):
+    with pytest.raises(InputError, match="seed is -1"):
         model.sample_posterior(X, seed=-1)
 
 
@@ -375,7 +376,7 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     (tmp_path / "draws" / "sweeps-000000000006.npz").write_bytes(b"PK")
     with pytest.warns(RuntimeWarning, match="sweeps-000000000006.npz' is damaged"):
         assert_same(12, 1)
-    with pytest.raises(pk.InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
+    with pytest.raises(InputError, match="belongs to another run: n_thin is 2 there, 3 here"):
         model.sample_posterior(X, 4, **options | {"n_thin": 3}, checkpoint=tmp_path / "draws")
     moved = [
         model.sample_posterior(X, n, **options | {"n_moves": 1}, checkpoint=folder)
@@ -400,8 +401,8 @@ def test_a_file_holds_the_draws(tmp_path, kind):
 
 def test_files_of_other_things_are_refused(tmp_path):
     pytest.importorskip("h5netcdf")
-    with pytest.raises(pk.InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="there is no such file"):
         Posterior.load(tmp_path / "nothing.nc")
     (tmp_path / "text.nc").write_text("text")
-    with pytest.raises(pk.InputError, match="holds no posterior of portable.models.mixture"):
+    with pytest.raises(InputError, match="holds no posterior of portable.models.mixture"):
         Posterior.load(tmp_path / "text.nc")

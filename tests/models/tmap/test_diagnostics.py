@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import portable as pk
+from portable.errors import DTypeError, InputError
 from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, select_orders, standard_errors
 from portable.models.tmap.select import count_partitions, partitions
 
@@ -43,7 +43,7 @@ def test_the_truth_fits_and_another_process_does_not():
 
 def test_gaps_that_cannot_be():
     model = TransientMAP([1.0], [2], [1.0], [[0.5]])
-    with pytest.raises(pk.InputError, match=r"values\[0\] is 0.0, a gap of density zero"):
+    with pytest.raises(InputError, match=r"values\[0\] is 0.0, a gap of density zero"):
         goodness_of_fit(model, Runs([0.0, 1.0], [2]), space="serial")
 
 
@@ -66,7 +66,7 @@ def test_joint_density_and_survival():
 
 @pytest.mark.parametrize("gaps", [[], [-1.0], [np.nan]])
 def test_joint_density_of_no_gaps(gaps):
-    with pytest.raises(pk.InputError):
+    with pytest.raises(InputError):
         MODEL.joint_density(gaps)
 
 
@@ -82,7 +82,7 @@ def test_standard_errors_of_one_branch(space):
 
 
 def test_no_standard_errors_away_from_a_maximum():
-    with pytest.raises(pk.InputError, match="model is not at a maximum"):
+    with pytest.raises(InputError, match="model is not at a maximum"):
         standard_errors(random_model(8, [1, 2]), random_runs(8, 60), space="serial")
 
 
@@ -94,7 +94,7 @@ def test_partitions():
         for most in (1, 2, 3, 20):
             assert count_partitions(total, most) == len(list(partitions(total, most)))
     assert count_partitions(100, 100) == 190_569_292
-    with pytest.raises(pk.InputError, match="total_order is 40, with .* ways .*--max-branches"):
+    with pytest.raises(InputError, match="total_order is 40, with .* ways .*--max-branches"):
         select_orders(Runs.from_gaps(np.arange(1.0, 99.0)), 40)
 
 
@@ -117,11 +117,11 @@ def test_zeros_leave_only_orders_that_make_them():
 @pytest.mark.parametrize(
     "change, error, words",
     [
-        ({"total_order": 0}, pk.InputError, "total_order is 0"),
-        ({"criterion": "dic"}, pk.InputError, "criterion is 'dic'"),
-        ({"held_out": 0.0, "criterion": "held_out"}, pk.InputError, "held_out is 0.0"),
-        ({"held_out": 1.0, "criterion": "held_out"}, pk.InputError, "at least one run must be held out"),
-        ({"runs": None}, pk.DTypeError, "runs must be tmap.Runs"),
+        ({"total_order": 0}, InputError, "total_order is 0"),
+        ({"criterion": "dic"}, InputError, "criterion is 'dic'"),
+        ({"held_out": 0.0, "criterion": "held_out"}, InputError, "held_out is 0.0"),
+        ({"held_out": 1.0, "criterion": "held_out"}, InputError, "at least one run must be held out"),
+        ({"runs": None}, DTypeError, "runs must be tmap.Runs"),
     ],
 )
 def test_wrong_selections(change, error, words):

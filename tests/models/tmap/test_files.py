@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.tmap import Runs, TransientMAP, read
 from portable.models.tmap.__main__ import main
 from portable.models.tmap.files import from_events, from_frame
@@ -57,9 +57,9 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS | {"open": EVENTS["user"] == 2}).to_csv(tmp_path / "events.csv", index=False)
     options = {"time": "time", "run": "user"}
-    with pytest.raises(pk.InputError, match="censored names the column 'open'.*give end"):
+    with pytest.raises(InputError, match="censored names the column 'open'.*give end"):
         read(tmp_path / "events.csv", censored="open", **options)
-    with pytest.raises(pk.InputError, match="no column 'nosuch'"):
+    with pytest.raises(InputError, match="no column 'nosuch'"):
         read(tmp_path / "events.csv", censored="nosuch", end=70.0, **options)
     assert read(tmp_path / "events.csv", censored="open", end=70.0, **options).censored.tolist() == [
         False,
@@ -75,7 +75,7 @@ def test_a_misspelt_column_of_runs_is_refused(tmp_path, told):
     pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
     for options in ({"run": "usr"}, {}):
-        with pytest.raises(pk.InputError, match="there is no column '(usr|run)'; there are 'user', 'time'"):
+        with pytest.raises(InputError, match="there is no column '(usr|run)'; there are 'user', 'time'"):
             read(tmp_path / "events.csv", time="time", **options)
     assert read(tmp_path / "events.csv", time="time", run=None).n_runs == 1
     assert main(f"describe {tmp_path}/events.csv --time time".split()) == 2
@@ -100,13 +100,11 @@ def test_dates_of_every_kind(tmp_path):
         pandas.DataFrame({"time": texts, "u": 1}).to_csv(tmp_path / "a.csv", index=False)
         assert read(tmp_path / "a.csv", time="time", run="u").values.tolist() == wanted
     text = {"time": ["1/2/2026", "2/2/2026"]}
-    with pytest.raises(pk.InputError, match="month or the day first.*date_order="):
+    with pytest.raises(InputError, match="month or the day first.*date_order="):
         from_events(text)
     assert from_events(text, date_order="month first").values.tolist() == [31 * 86400.0]
     assert from_events(text, date_order="day first").values.tolist() == [86400.0]
-    with pytest.raises(
-        pk.InputError, match="date_order is 'day'; expected one of 'year first', 'month first'"
-    ):
+    with pytest.raises(InputError, match="date_order is 'day'; expected one of 'year first', 'month first'"):
         from_events(text, date_order="day")
 
 
@@ -133,65 +131,65 @@ def test_csv(tmp_path):
 
 
 WRONG = [
-    (lambda: from_frame(TABLE, gap="x"), pk.InputError, "no column 'x'; there are 'run', 'gap'"),
-    (lambda: from_frame({"run": [1.0, np.nan], "gap": [1.0, 2.0]}), pk.FiniteError, r"run\[1\] is missing"),
+    (lambda: from_frame(TABLE, gap="x"), InputError, "no column 'x'; there are 'run', 'gap'"),
+    (lambda: from_frame({"run": [1.0, np.nan], "gap": [1.0, 2.0]}), FiniteError, r"run\[1\] is missing"),
     (
         lambda: from_frame({"run": [1, 1], "gap": ["a", "b"]}),
-        pk.DTypeError,
+        DTypeError,
         "column 'gap', row 1 is 'a'; expected a number",
     ),
-    (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), pk.InputError, "run 0, gap 1"),
+    (lambda: from_frame({"run": [1, 1], "gap": [1.0, -1.0]}), InputError, "run 0, gap 1"),
     (
         lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0, 3.0]}),
-        pk.ShapeError,
+        ShapeError,
         r"column 'run' has shape \(2,\), 'gap' \(3,\)",
     ),
     (
         lambda: from_frame({"run": [1, 1], "gap": [1.0, 2.0], "open": [True]}, censored="open"),
-        pk.ShapeError,
+        ShapeError,
         r"'open' has shape \(1,\)",
     ),
     (
         lambda: from_events({"time": [1.0], "u": [1, 2]}, run="u"),
-        pk.ShapeError,
+        ShapeError,
         r"column 'u' has shape \(2,\), 'time' \(1,\)",
     ),
-    (lambda: from_frame(3), pk.DTypeError, "frame must be a pandas.DataFrame or a mapping"),
-    (lambda: from_events({"time": [1.0, np.inf]}), pk.FiniteError, r"time\[1\] is inf"),
+    (lambda: from_frame(3), DTypeError, "frame must be a pandas.DataFrame or a mapping"),
+    (lambda: from_events({"time": [1.0, np.inf]}), FiniteError, r"time\[1\] is inf"),
     (
         lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"),
-        pk.InputError,
+        InputError,
         "no two events are of one run",
     ),
-    (lambda: from_events(EVENTS, run="user", timeout=0.0), pk.InputError, "timeout is 0.0"),
-    (lambda: from_events({"time": ["2026-01-01", "soon"]}), pk.DTypeError, "time, row 2 is 'soon'"),
-    (lambda: from_events({"time": ["2026-01-01", None]}), pk.FiniteError, "time, row 2 is no time"),
+    (lambda: from_events(EVENTS, run="user", timeout=0.0), InputError, "timeout is 0.0"),
+    (lambda: from_events({"time": ["2026-01-01", "soon"]}), DTypeError, "time, row 2 is 'soon'"),
+    (lambda: from_events({"time": ["2026-01-01", None]}), FiniteError, "time, row 2 is no time"),
     (
         lambda: from_events({"time": ["2026-02-30", "2026-03-01"]}),
-        pk.DTypeError,
+        DTypeError,
         "row 1 is '2026-02-30', which is no date",
     ),
     (
         lambda: from_events({"time": ["31/1/2026", "1/31/2026"]}),
-        pk.InputError,
+        InputError,
         "row 1 has the day first, row 2 the month",
     ),
     (
         lambda: from_events(EVENTS, run="user", end=50.0),
-        pk.InputError,
+        InputError,
         r"end is before time\[5\], the last event, by 10",
     ),
     (
         lambda: from_events(EVENTS | {"c": EVENTS["time"]}, end=80.0, censored="c"),
-        pk.DTypeError,
+        DTypeError,
         "column 'c' must hold True or",
     ),
-    (lambda: Runs([1.0], [1], [1]), pk.DTypeError, "censored must hold True or False"),
-    (lambda: Runs([1.0], [1], [True, False]), pk.ShapeError, r"censored has shape \(2,\); expected \(1,\)"),
-    (lambda: read("nowhere.csv"), pk.InputError, "there is no file 'nowhere.csv'"),
+    (lambda: Runs([1.0], [1], [1]), DTypeError, "censored must hold True or False"),
+    (lambda: Runs([1.0], [1], [True, False]), ShapeError, r"censored has shape \(2,\); expected \(1,\)"),
+    (lambda: read("nowhere.csv"), InputError, "there is no file 'nowhere.csv'"),
     (
         lambda: TransientMAP.load("nowhere.json"),
-        pk.InputError,
+        InputError,
         "'nowhere.json' cannot be read: No such file or directory",
     ),
 ]
@@ -205,29 +203,29 @@ def test_wrong_tables(call, error, words):
 
 def test_wrong_files(tmp_path):
     np.savez(tmp_path / "a.npz", y=[1.0])
-    with pytest.raises(pk.InputError, match="a.npz' has the arrays y; expected 'values' and 'lengths'"):
+    with pytest.raises(InputError, match="a.npz' has the arrays y; expected 'values' and 'lengths'"):
         read(tmp_path / "a.npz")
     (tmp_path / "a.doc").write_text("")
     with pytest.raises(
-        pk.InputError, match="a.doc' ends in '.doc'; expected .npz, .csv, .csv.gz, .txt or .parquet"
+        InputError, match="a.doc' ends in '.doc'; expected .npz, .csv, .csv.gz, .txt or .parquet"
     ):
         read(tmp_path / "a.doc")
     (tmp_path / "b.npz").write_bytes(b"not a zip file")
-    with pytest.raises(pk.InputError, match="b.npz' cannot be read: File is not a zip file"):
+    with pytest.raises(InputError, match="b.npz' cannot be read: File is not a zip file"):
         read(tmp_path / "b.npz")
     with (tmp_path / "c.npz").open("wb") as file:
         np.save(file, np.ones(3))
-    with pytest.raises(pk.InputError, match="c.npz' cannot be read: File is not a zip file"):
+    with pytest.raises(InputError, match="c.npz' cannot be read: File is not a zip file"):
         read(tmp_path / "c.npz")
     (tmp_path / "m.json").write_text(json.dumps({"alpha": [1.0]}))
-    with pytest.raises(pk.InputError, match="m.json' holds no model: KeyError: 'orders'"):
+    with pytest.raises(InputError, match="m.json' holds no model: KeyError: 'orders'"):
         TransientMAP.load(tmp_path / "m.json")
 
 
 def test_an_empty_table(tmp_path):
     pytest.importorskip("pandas")
     (tmp_path / "a.csv").write_text("")
-    with pytest.raises(pk.InputError, match="a.csv' cannot be read: No columns to parse"):
+    with pytest.raises(InputError, match="a.csv' cannot be read: No columns to parse"):
         read(tmp_path / "a.csv")
 
 
@@ -303,9 +301,9 @@ def test_a_column_of_gaps_alone(tmp_path, told):
     path.write_text("gap\n1.5\n2.5\n0.5\n")
     assert_array_equal(read(path, run=None).lengths, [3])
     assert_array_equal(read(path, alone=True).lengths, [1, 1, 1])
-    with pytest.raises(pk.InputError, match="no column 'run'.*--one-run.*--alone"):
+    with pytest.raises(InputError, match="no column 'run'.*--one-run.*--alone"):
         read(path)
-    with pytest.raises(pk.InputError, match="alone is for a table of gaps"):
+    with pytest.raises(InputError, match="alone is for a table of gaps"):
         read(path, time="gap", alone=True)
     for how, shown in (("--one-run", "n_runs=1"), ("--alone", "n_runs=3")):
         assert main(f"fit {path} --orders 1 {how} --space serial".split()) == 0

@@ -9,6 +9,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 
 import portable as pk
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.shared import arrays
 from portable.models.tmap import fit, Runs
 from portable.models.tmap.packed import Sorted
@@ -61,9 +62,9 @@ def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
         MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0), space="serial")
     )
     gaps[7] = np.nan
-    with pytest.raises(pk.FiniteError, match=r"values\[7\].* is nan"):
+    with pytest.raises(FiniteError, match=r"values\[7\].* is nan"):
         Runs(gaps, lengths, space="far")
-    with pytest.raises(pk.ShapeError, match="lengths add up to"):
+    with pytest.raises(ShapeError, match="lengths add up to"):
         Runs(gaps[1:], lengths, space="far")
 
 
@@ -107,9 +108,9 @@ def test_gaps_go_where_they_are_wanted(space):
     assert MODEL.log_likelihood(runs, space=space) == found
     for other in (Runs.from_gaps([1.0, 2.0], space=space), Runs.from_lists([[1.0], [2]], space=space)):
         assert {view.memory for view in other.views} == {there} and other.values.tolist() == [1.0, 2.0]
-    with pytest.raises(pk.InputError, match=r"run 1, gap 2 \(values\[5\]\) is -1.0"):
+    with pytest.raises(InputError, match=r"run 1, gap 2 \(values\[5\]\) is -1.0"):
         Runs([1.0] * 5 + [-1.0], [3, 3], space=space)
-    with pytest.raises(pk.DTypeError, match=r"lengths\[1\] is 1.5"):
+    with pytest.raises(DTypeError, match=r"lengths\[1\] is 1.5"):
         Runs([1.0] * 3, [1.0, 1.5, 0.5], space=space)
 
 
@@ -152,11 +153,11 @@ def test_the_first_of_many_is_named(space):
     n = 200 if space == "checked" else 20_000
     gaps = np.ones(2 * n)
     gaps[[n + 3, n + 90, -1]] = -2.0, np.nan, np.inf
-    with pytest.raises(pk.InputError, match=rf"run {(n + 3) // 2}, gap 1 \(values\[{n + 3}\]\) is -2.0"):
+    with pytest.raises(InputError, match=rf"run {(n + 3) // 2}, gap 1 \(values\[{n + 3}\]\) is -2.0"):
         Runs(pk.copy_of(gaps, space), np.full(n, 2))
     lengths = np.full(n, 2)
     lengths[[n // 2, n // 3]] = 0, -4
-    with pytest.raises(pk.InputError, match=rf"lengths\[{n // 3}\] is -4: run {n // 3} has no gap"):
+    with pytest.raises(InputError, match=rf"lengths\[{n // 3}\] is -4: run {n // 3} has no gap"):
         Runs(gaps, pk.copy_of(lengths, space))
 
 
@@ -166,7 +167,7 @@ def test_the_first_that_is_no_multiple_is_named(space):
     gaps, censored = np.arange(n) % 7 * 0.5, np.zeros(n // 2, bool)
     gaps[[11, n // 2, n - 1]] = 0.7, 1.3, 0.9
     censored[5], there = True, pk.copy_of(gaps, space)
-    with pytest.raises(pk.InputError, match=rf"resolution is 0.5, but a gap of 1.3 .* 2 of {n - 1} are not"):
+    with pytest.raises(InputError, match=rf"resolution is 0.5, but a gap of 1.3 .* 2 of {n - 1} are not"):
         Runs(there, np.full(n // 2, 2), censored, resolution=0.5)
     gaps[[n // 2, n - 1]] = 1.0
     runs = Runs(pk.copy_of(gaps, space), np.full(n // 2, 2), censored, resolution=0.5)
@@ -175,9 +176,9 @@ def test_the_first_that_is_no_multiple_is_named(space):
 
 
 def test_views_that_are_no_vectors_of_numbers():
-    with pytest.raises(pk.DTypeError, match="values must hold real numbers, got dtype bool"):
+    with pytest.raises(DTypeError, match="values must hold real numbers, got dtype bool"):
         Runs(pk.zeros(3, "bool", "serial"), [3])
-    with pytest.raises(pk.ShapeError, match=r"lengths has shape \(1, 2\); expected 1 dimension"):
+    with pytest.raises(ShapeError, match=r"lengths has shape \(1, 2\); expected 1 dimension"):
         Runs([1.0, 2.0], pk.zeros((1, 2), "int64", "serial"))
 
 
@@ -192,7 +193,7 @@ def test_some_of_the_runs(space):
         assert some.mean == some.values.mean() and some.longest == some.values.max()
     there = Runs(pk.copy_of(runs.values, space), runs.lengths).subset([7, 3, 7])
     assert_array_equal(there.values, np.concatenate([parts[k] for k in (7, 3, 7)]))
-    with pytest.raises(pk.ShapeError, match="which is empty"):
+    with pytest.raises(ShapeError, match="which is empty"):
         runs.subset([])
     with pytest.raises(IndexError):
         runs.subset([90])
