@@ -48,7 +48,7 @@ from . import (
     simulate,
 )
 from . import command_parts as parts
-from .catalogue import read_hours, write_table, read_table
+from .catalogue import write_table
 from .calibration import calibrate_noise, coverage, mutual_coverage
 
 console = Console(highlight=False, markup=False)
@@ -199,12 +199,13 @@ def _with_fitted(options, events, start):
     return made.likelihood, made.fit.params, ("tau_x", "tau_t")
 
 
-def _print_seasons(periods, coefficients):
+def _print_seasons(periods, coefficients, whose=""):
     for k, hours in enumerate(periods):
         a, b = coefficients[0, 2 * k : 2 * k + 2]
         most, peak = math.exp(math.hypot(a, b)), math.atan2(b, a) / (2.0 * math.pi) % 1.0 * hours
         console.print(
-            f"season of {hours:g} hours: {most:.3g} times its mean, {peak:.3g} hours after the first event"
+            f"{whose}season of {hours:g} hours: {most:.3g} times its mean, {peak:.3g} hours after the first"
+            " event"
         )
 
 
@@ -379,27 +380,24 @@ def run_compare(options):
 def _read_types(options):
     """Read times and types of events; return their MutualLikelihood."""
     check_outputs(options, "out", "json", inputs=("events",))
-    time = options.time
-    name, table = read_table(options.events, (time, options.type))
-    end = parts.number_or_text(options.end)
-    hours, _, end = read_hours(table[time], name, time, options.time_unit, end, options.date_order)
-    order = np.argsort(hours, kind="stable")
-    times, types = hours[order] - hours.min(initial=np.inf), np.asarray(table[options.type])[order]
-    seasons = parts.seasons_of(options, end or times.max(initial=0.0))
-    return MutualLikelihood(times, types, horizon_h=end, space=options.space, **seasons)
+    options.end, options.places = parts.number_or_text(options.end), ()
+    events = read_catalogue(options.events, ids=options.type, **command.arguments_of(options, read_catalogue))
+    how = {"horizon_h": events.horizon_h, "space": options.space}
+    how |= parts.seasons_of(options, events.horizon_h or events.times[-1])
+    return MutualLikelihood(events.times, events.ids, **how)
 
 
 def run_mutual(options):
     """Fit mutually exciting types of events in time: their influences on each other, with intervals."""
     likelihood = _read_types(options)
     found = fit_mutual(likelihood, options.rates, fixed_rates=options.fixed_rates)
-    graph, rates = found.graph(options.level), found.params.rates
+    graph = found.graph(options.level)
     ended = "" if found.converged else "not "
     console.print(
         f"{likelihood.n_events:,} events of {likelihood.n_types} types; {ended}converged, log-likelihood"
         f" {found.log_likelihood:.4f}, AIC {found.aic:.4f}"
     )
-    console.print(f"decays: {', '.join(map('{:.4g}'.format, rates))} an hour")
+    _print_scales(options, found)
     cells = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in graph]
     _print_table(("from", "to", "direct offspring", "low", "high"), cells)
     residual = mutual_residuals(likelihood, found.params)
@@ -412,6 +410,14 @@ def run_mutual(options):
     if options.out:
         columns = "source", "target", "influence", "low", "high"
         write_table(options.out, {key: np.array([row[key] for row in graph]) for key in columns})
+
+
+def _print_scales(options, found):
+    """Print delays, and the seasons of each type."""
+    params = found.params
+    console.print(f"decays: {', '.join(map('{:.4g}'.format, params.rates))} an hour")
+    for name, row in zip(found.names, params.coefficients):
+        _print_seasons(options.season or (), row[None], f"{name}: ")
 
 
 def run_simulate(options):

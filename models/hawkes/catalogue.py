@@ -182,7 +182,7 @@ def warn_of_degrees(names, locations):
 def warn_of_rows(locations, times):
     rows = np.column_stack([times, locations])
     repeated = len(rows) - len(np.unique(rows, axis=0))
-    if repeated:
+    if repeated and locations.size:
         warn(
             f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do"
             " not excite each other, but each counts in the background",
@@ -362,7 +362,8 @@ def read_catalogue(
     ----------
     source : path, pandas.DataFrame, or mapping of column names to arrays
         A file is .csv, .csv.gz, .parquet (needs pyarrow) or .npz; commas or semicolons separate cells of CSV.
-    places : sequence of 1 to 3 column names
+    places : sequence of up to 3 column names
+        Empty for events in time alone.
     time : str
         Column of times: numbers, or dates and times. Dates may be those of pandas, with time zones or
         without, or text such as 2026-01-31 12:30 or 1/31/2026: see `portable.models.shared.dates.as_dates`.
@@ -411,8 +412,8 @@ def read_catalogue(
     check_choice(time_unit, "time_unit", TimeUnit)
     check_flag(lonlat, "lonlat")
     places = (places,) if isinstance(places, str) else tuple(places)
-    if not 1 <= len(places) <= 3 or (lonlat and len(places) != 2):
-        wanted = "longitude and latitude" if lonlat else "1 to 3"
+    if len(places) > 3 or (lonlat and len(places) != 2):
+        wanted = "longitude and latitude" if lonlat else "at most 3"
         raise InputError(f"places names {len(places)} columns; expected {wanted}")
     if time in places:
         raise InputError(f"places names the column of times, {time!r}; expected columns of places")
@@ -424,8 +425,14 @@ def read_catalogue(
     def numbers(column):
         return numbers_of(table[column], column, name)
 
-    locations = np.stack(list(map(numbers, places)), axis=1)
-    hours, origin, horizon = read_hours(table[time], name, time, time_unit, end, date_order)
+    locations = np.column_stack([np.empty((len(table[time]), 0)), *map(numbers, places)])
+    if looks_dated(table[time]):
+        said = f"'{name}', column '{time}'"
+        hours, horizon, origin = since_first(table[time], said, date_order, end, _HOUR)
+    else:
+        hours, origin, horizon = numbers(time) * TIMES_H[time_unit], None, None
+        if end is not None:
+            horizon = check_number(end, "end") * TIMES_H[time_unit] - hours.min(initial=np.inf)
     if not len(hours):
         raise InputError(f"'{name}' holds no events; expected at least one row")
     warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
@@ -460,18 +467,6 @@ def read_catalogue(
     return Catalogue(
         locations[order], times, order, names[order], size, least, horizon, origin, columns, index, centre
     )
-
-
-def read_hours(column, name, time, time_unit, end, date_order):
-    """Return a column of numbers or dates as hours, the first date or None, and the end of the record in
-    hours after the first event."""
-    if looks_dated(column):
-        said = f"'{name}', column '{time}'"
-        hours, horizon, origin = since_first(column, said, date_order, end, _HOUR)
-        return hours, origin, horizon
-    hours = numbers_of(column, time, name) * TIMES_H[time_unit]
-    horizon = None if end is None else check_number(end, "end") * TIMES_H[time_unit]
-    return hours, None, horizon if end is None or not len(hours) else horizon - hours.min()
 
 
 def write_table(path, table):

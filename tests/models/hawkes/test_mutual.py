@@ -254,9 +254,11 @@ def test_the_command(tmp_path, told):
     assert main(words) == 0
     said = told.out
     assert "events of 2 types; converged" in said and "residuals by time rescaling: p =" in said
+    assert "b: season of 24 hours: 1." in said
     rows = (tmp_path / "graph.csv").read_text().splitlines()
     assert rows[0] == "source,target,influence,low,high" and rows[1].startswith("a,b,0.4")
     assert not any(row.startswith("b,a") for row in rows)
+    assert main([*words, "--type", "none"]) == 2 and "has no column 'none'" in told.err
     held = json.loads((tmp_path / "fit.json").read_text())
     assert held["names"] == ["a", "b"] and np.shape(held["params"]["coefficients"]) == (2, 2)
 
