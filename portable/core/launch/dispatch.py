@@ -448,7 +448,10 @@ def refuse_results(kernel):
 def _launch(policy, kernel, args, label, reducers=(), scan=None, outs=()):
     """Run a launch, or record it where a capture is open; return the results of reducers, or None if `outs`
     takes them."""
-    hooks, found = _hooks(), bound(policy, kernel, args, reducers, scan)
+    hooks = _hooks()
+    if hooks is _PLAIN and not outs:  # most launches are these
+        return _run(bind(policy, kernel, args, reducers, scan), reducers, scan)
+    found = bound(policy, kernel, args, reducers, scan)
     if outs:
         outs = tuple(_checked_out(out, found[0]) for out in outs)
     if hooks.recording is None and not hooks.listeners:
@@ -591,10 +594,7 @@ def parallel_for(policy: Any, kernel: Any, *args: Any, label: str | None = None,
     if named or kernel.__class__ is not Kernel:
         kernel, args = named_arguments().arranged(policy, kernel, args, named)
     try:
-        if _hooks() is _PLAIN:  # most launches are these
-            _run(bind(policy, kernel, args, ()))
-        else:
-            _launch(policy, kernel, args, label)
+        _launch(policy, kernel, args, label)
     except PortableError as error:
         raise error.with_traceback(None)  # noqa: B904  (the user's line and the message)
 

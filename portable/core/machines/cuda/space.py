@@ -378,29 +378,33 @@ _STEPS = {"for": _for, "reduce": _reduce, "scan": _scan}
 def run(pattern, space, compiled, policy, words, outs):
     key = id(compiled), id(policy), space.stream, *[(out.pointer, out.spec[0]) for out in outs]
     with _lock.held:
-        work = None if pattern == "for" else _workspace(space.device, space.stream)
-        rows = _known.get(key, [None])[0]
-        if rows is None:
-            rows = _STEPS[pattern](space, compiled, policy, words, outs, work)
-            if pattern == "reduce" or policy.__class__ is not RangePolicy:
-                if len(_known) >= _MOST_KNOWN:
-                    _known.clear()
-                _known[key] = rows, compiled, policy
-
-        def queue():
-            for made, grid, shared, behind in rows:
-                made.launch(grid, words + behind, shared, space.stream)
-
+        rows, work, *_ = _known.get(key) or _prepared(pattern, space, compiled, policy, words, outs, key)
         if space.debug and rows:  # waits for their end
-            rows[0][0].faults.watch(space.stream or None, queue)
+            rows[0][0].faults.watch(space.stream or None, lambda: _queue(rows, words, space.stream))
         else:
-            queue()
+            _queue(rows, words, space.stream)
         if outs or not work:
             return None
         if not space.debug:
-            fence(space)
-        results = rows[0][0].results  # also of teams, of which `compiled` is a function of the size
-        return results.read(ctypes.string_at(work.results.pointer, results.n_bytes))
+            cu.cuStreamSynchronize(space.stream or None)
+        # also of teams, of which `compiled` is a function of the size
+        return rows[0][0].results.read(work.found)
+
+
+def _prepared(pattern, space, compiled, policy, words, outs, key):
+    """Return the kernels of a launch and its workspace, and remember those of policies that repeat."""
+    work = None if pattern == "for" else _workspace(space.device, space.stream)
+    found = _STEPS[pattern](space, compiled, policy, words, outs, work), work, compiled, policy
+    if pattern == "reduce" or policy.__class__ is not RangePolicy:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = found
+    return found
+
+
+def _queue(rows, words, stream):
+    for made, grid, shared, behind in rows:
+        made.launch(grid, words + behind, shared, stream)
 
 
 def _calls(space, rows, words):
@@ -468,6 +472,7 @@ class _Workspace:
     def __init__(self, context):
         self.context = context
         self.results = context.allocate_pinned(512)
+        self.found = (ctypes.c_char * self.results.nbytes).from_address(self.results.pointer)
         self.counter = context.allocate(8)
         context.fill(self.counter.pointer, 0, 8, wait=True)
         # the last of each is in use; queued work may still write to those before it
