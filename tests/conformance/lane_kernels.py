@@ -461,7 +461,7 @@ def static_loops(i, x, out):
     s = 0.0
     for a in range(pk.static(3)):
         for b in range(a + 1):
-            s += x[(i + a * b) % len(x)] * b
+            s += x[(i + a * b) % len(x)] * b - x[min(max(i - b, 0), len(x) - 3)]
     out[i] = s
 
 

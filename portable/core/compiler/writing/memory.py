@@ -100,10 +100,9 @@ class Memory:
         """Return the access pattern and pointers of lanes that are not neighbours, as `place` does."""
         ops = self.ops
         if offsets is None and here.mask is None:
-            return "apart", [ops.advance(pointer, lane_bytes * k) for k in range(ops.W)]
-        steps = pack_of_numbers(I64, tuple(lane_bytes * k for k in range(ops.W)))
-        offsets = steps if offsets is None else ops.plus(offsets, steps) if lane_bytes else offsets
-        return "scattered", self.pointers(pointer, offsets)
+            return "apart", [ops.advance(pointer, ops.bytes_times(lane_bytes, k)) for k in range(ops.W)]
+        steps = ops.bytes_times(pack_of_numbers(I64, tuple(range(ops.W))), lane_bytes)
+        return "scattered", self.pointers(pointer, steps if offsets is None else ops.plus(offsets, steps))
 
     def _offsets(self, view, terms):
         """Return the offset of (index, stride) pairs in a view as three parts: bytes common to all lanes,
@@ -112,9 +111,9 @@ class Memory:
         for v, stride in terms:
             if v.kind == UNIFORM:
                 base = ops.plus(base, ops.bytes_times(ops.index_number(v), stride))
-            elif v.kind == LINEAR and isinstance(stride, int):
+            elif v.kind == LINEAR:
                 base = ops.plus(base, ops.bytes_times(v.ir, stride))
-                lane_bytes += v.step * stride
+                lane_bytes = ops.plus(lane_bytes, ops.bytes_times(v.step, stride))
             elif ops.W == 1:
                 base = ops.plus(base, ops.bytes_times(ops.get(v, "int"), stride))
             else:
@@ -171,8 +170,19 @@ class Memory:
             return self._load_of_pairs(here, pointer, element, align, int(indices[-1].const))
         if how == "contiguous" and (here.mask is None or view.lanes_last):
             return note(b.load(self._row_pointer(here, pointer, view, indices), vector, align=align))
+        if here.mask is None:
+            return self._gathered(here, indices, pointer, vector, align)
         what = "load" if how == "contiguous" else "gather"
-        return self._masked_load(here, what, pointer, vector, align, self.ops.mask_value(here.mask))
+        return self._masked_load(here, what, pointer, vector, align, here.mask)
+
+    def _gathered(self, here, indices, pointers, vector, size):
+        """Return a vector by a gather, or by one load if the elements turn out to be consecutive."""
+        ops, gathered = self.ops, partial(self._masked_load, here, "gather", pointers, vector, size, None)
+        if all(v.kind != VARYING or v.step != 1 for v in indices):
+            return gathered()
+        first, steps = ops.lane(pointers, 0), pack_of_numbers(I64, tuple(range(0, size * ops.W, size)))
+        consecutive = ops.all_lanes(ops.b.icmp_unsigned("==", pointers, self.pointers(first, steps)))
+        return ops.chosen(consecutive, partial(ops.b.load, first, vector, align=size), gathered)
 
     def _load_each(self, view, places, vector, align):
         """Return a vector loaded by one load for each lane."""
@@ -187,13 +197,14 @@ class Memory:
         ops, zero = self.ops, ir.Constant(vector, None)
         if self._one_by_one(here, what, vector):
             if not here.tail:
-                tail = here._replace(tail=True)
-                return ops.chosen(
-                    ops.any_lane(mask),
-                    lambda: self._masked_load(tail, what, pointer, vector, align, mask),
-                    lambda: zero,
+                tail = partial(
+                    self._masked_load, here._replace(tail=True), what, pointer, vector, align, mask
                 )
-            what, pointer, mask = "gather", *self._all_places(here, pointer, align, self._zero())
+                return ops.chosen(ops.any_lane(mask), tail, lambda: zero)
+            places = self._all_places(here, pointer, align)
+            x = self._masked_load(here._replace(mask=None), "gather", places, vector, align, None)
+            return ops.b.select(mask, x, zero)
+        mask = mask or ops.target.all_lanes(ops)
         return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 
     def _one_by_one(self, here, what, vector):
@@ -204,20 +215,11 @@ class Memory:
         which = here.mask is not None and vector.count == self.ops.W and (here.tail or small)
         return which and self.ops.target.branches(what, vector.element)
 
-    def _all_places(self, here, pointer, size, other):
-        """Return each lane's address, or the address `other` where the mask is not set; and the mask of all
-        lanes."""
-        ops = self.ops
+    def _all_places(self, here, pointer, size):
+        """Return each lane's address, or a dummy's where the mask is not set."""
         if pointer.type == PTR:
             _, pointer = self._each_lanes(here, pointer, size, None)
-        return ops.b.select(here.mask, pointer, ops.splat(other)), ops.mask_value(None)
-
-    def _zero(self):
-        """Return the address of a zero of 64 bits."""
-        module, name = self.ops.b.module, "portable_zero"
-        zero = module.globals.get(name) or ir.GlobalVariable(module, I64, name)
-        zero.linkage, zero.initializer = "internal", I64(0)
-        return zero
+        return self.ops.b.select(here.mask, pointer, self.ops.splat(self.dummy()))
 
     def _load_of_pairs(self, here, pointer, element, align, k):
         """Return the k-th number of each lane's pair, by one load of all pairs."""
@@ -297,7 +299,7 @@ class Memory:
         if how == "uniform":  # the last live lane's value remains, as in a loop over the lanes
             pointer = self.pointers(pointer, self.ops.full(I64, 0))
         what = "store" if how == "contiguous" else "scatter"
-        self._masked_store(here, what, x, pointer, align, self.ops.mask_value(here.mask))
+        self._masked_store(here, what, x, pointer, align, here.mask)
 
     def _masked_store(self, here, what, x, pointer, align, mask):
         """Emit a masked store or scatter of a vector."""
@@ -306,8 +308,8 @@ class Memory:
                 with self.ops.b.if_then(self.ops.any_lane(mask)):
                     self._masked_store(here._replace(tail=True), what, x, pointer, align, mask)
                 return
-            what, pointer, mask = "scatter", *self._all_places(here, pointer, align, self.dummy())
-        args = [x, pointer, I32(align), mask]
+            what, pointer, mask = "scatter", self._all_places(here, pointer, align), None
+        args = [x, pointer, I32(align), mask or self.ops.target.all_lanes(self.ops)]
         self.ops.call(self._masked_name(what, x.type), args, _VOID)
 
     def _store_of_pairs(self, here, x, pointer, align, k):

@@ -82,8 +82,9 @@ class Value(Number):
     """Number in a kernel: dtype, kind, the LLVM value, and the Python number if it is known.
 
     For a linear number, `ir` is lane 0's number (for int32, before wrapping), and `step` the difference
-    between lanes; `aligned`: the number (of lane 0) is a known multiple of W. For a product of floats without
-    fastmath, `factors` are the two factors: a sum with it is rounded once.
+    between lanes, of a varying number the likely one, or 0; `aligned`: the number (of lane 0) is a known
+    multiple of W. For a product of floats without fastmath, `factors` are the two factors: a sum with it is
+    rounded once.
     """
 
     dtype: str
@@ -304,10 +305,12 @@ class Ops:
         result = self._fused(op, a, b, dtype, kind) or emit_arithmetic(
             self, op, x, y, self.strong(dtype), b.const
         )
+        moved = op in "+-%" and UNIFORM in (a.kind, b.kind)
         return Value(
             dtype,
             kind,
             result,
+            step=moved and (a.step or b.step),
             aligned=stays_aligned(op, a, b, dtype, kind, self.W),
             factors=(a, b) if op == "*" and is_float(dtype) and not self.flags else (),
         )
@@ -395,7 +398,8 @@ class Ops:
         dtype = promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
-        return Value(dtype, kind, self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind)))
+        x = self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind))
+        return Value(dtype, kind, x, step=a.step or b.step)
 
     # ---- addresses and extents: LLVM values or Python integers
     def bytes_times(self, index, stride):

@@ -6,9 +6,11 @@ from ...compiler.writing.lines import Builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype
-from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, Value
+from ...compiler.writing.values import F32, F64, I1, I16, I32, I64, I8, Value
 from . import engine, interrupt_polls
 from .guard import guard
+
+_HIDE = ir.InlineAsm(ir.FunctionType(I64, [I64]), "", "=r,0")
 
 
 class CpuTarget:
@@ -28,6 +30,16 @@ class CpuTarget:
         of 32 and 64 bits, AVX-512 all loads and stores, and gathers and scatters of 32 and 64."""
         narrow, scattered = element in (I8, I16), what in ("gather", "scatter")
         return narrow + scattered > (engine.pack_registers() == 32)
+
+    @staticmethod
+    def all_lanes(ops):
+        """Return the mask of all lanes for a gather or scatter. AVX-512's is hidden from LLVM, which would
+        make known ones of mask register 0 and so wait for what the iteration before wrote to that.
+        """
+        if engine.pack_registers() < 32:
+            return ops.mask_value(None)
+        bits = ops.b.call(_HIDE, [I64(-1)], attrs=("readnone",))
+        return ops.b.bitcast(ops.b.trunc(bits, ir.IntType(ops.W)), ir.VectorType(I1, ops.W))
 
     @staticmethod
     def native(ops, name, v, fast):
