@@ -41,7 +41,7 @@ from ..shared import (
 )
 from .checks import check_enough, check_events, check_horizon, spread_of
 from .covariates import Covariates, LogLinear, cell_of, clipped, corners_of, draw_times, period_of
-from .fit import Fit, fit
+from .fit import Fit, covariance_of, fit
 from .likelihood import Likelihood
 from .parameters import Background, Parameters, ParametersBase
 from .regions import region_of
@@ -244,8 +244,9 @@ def _coefficients(parts, likelihood, found, weights):
     cross = np.array(moved) @ z / (2.0 * _STEP)
     # finite for parameters about which the events say something
     known = np.nan_to_num(found.log_covariance, posinf=0.0)
-    errors = np.linalg.pinv(own - cross.T @ known @ cross, hermitian=True)
-    return np.stack([np.concatenate([one.b for one in parts]), np.sqrt(np.diag(errors))])
+    covariance = covariance_of(own - cross.T @ known @ cross, np.zeros(len(own), bool))[0]
+    found = np.stack([np.concatenate([one.b for one in parts]), np.sqrt(np.diag(covariance))])
+    return found / np.concatenate([one.unit for one in parts])
 
 
 def _outside(region, likelihood, params):

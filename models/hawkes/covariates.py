@@ -37,7 +37,8 @@ class Covariates:
     """
 
     def __init__(self, edges: Any, values: ArrayLike) -> None:
-        axes = edges if np.ndim(edges[0]) else [edges]
+        given = edges if isinstance(edges, (list, tuple)) else np.atleast_1d(edges)
+        axes = given if any(map(np.ndim, given)) else [given]
         self.axes = [check_edges(axis, "edges") for axis in axes]
         sizes = functools.reduce(np.multiply.outer, map(np.diff, self.axes))
         values = check_numbers(values, "values", sizes.ndim + 1)
@@ -59,12 +60,19 @@ def corners_of(grid):
     return [np.stack([axis[k + one] for axis, k in zip(grid.axes, index)], axis=1) for one in (0, 1)]
 
 
+def unit_of(values):
+    """Return the range of each covariate, 1 for one that does not vary."""
+    ranges = np.ptp(values, axis=0)
+    return ranges + (ranges == 0.0)
+
+
 class LogLinear:
     """A density exp(b . z) over cells of time or space, up to a factor, whose integral is 1; `cell` is that
     of each event, `sizes` and `z` are those of the cells."""
 
     def __init__(self, cell, sizes, z):
-        self.cell, self.sizes, self.z, self.b = cell, sizes, z, np.zeros(z.shape[1])
+        self.unit = unit_of(z)
+        self.cell, self.sizes, self.z, self.b = cell, sizes, z / self.unit, np.zeros(z.shape[1])
 
     def fit(self, weights):
         """Maximise the likelihood of weighted events by Newton's method; return the density in each cell."""
@@ -75,7 +83,7 @@ class LogLinear:
             parts = (self.sizes * rates)[:, None] * self.z
             self.mean = parts.sum(axis=0)
             self.spread = parts.T @ self.z - np.outer(self.mean, self.mean)
-            step = np.linalg.pinv(self.spread, hermitian=True) @ (share - self.mean)
+            step = np.linalg.pinv(self.spread, 1e-9, hermitian=True) @ (share - self.mean)
             moved = np.abs(self.z @ step).max(initial=0.0)
             if moved < _CLOSE:
                 break

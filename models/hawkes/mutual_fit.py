@@ -11,7 +11,7 @@ from portable.errors import InputError
 
 from ..shared import ArrayLike, Floats, Frozen, Names, check_choice, check_count, check_kind, need, refuse
 from .checks import check_each
-from .covariates import growth_of
+from .covariates import growth_of, unit_of
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates
 from .mutual_likelihood import MutualLikelihood, designs
@@ -151,8 +151,9 @@ class _Problem:
         error = self.mean / np.sqrt(np.maximum(likelihood.counts, 1))
         ratios = np.broadcast_to(error[:, None] / self.mean, self.shape)
         self.n, self.n_linear = n, n + ratios.size
-        units = np.ones(self.n_linear + (0 if fixed_rates else len(rates)))
-        self.units = np.append(units, np.tile(1.0 / np.maximum(np.ptp(values, axis=0), 1e-300), n))
+        # rates of immigrants are in units of the mean rates
+        ones = np.ones(ratios.size + (0 if fixed_rates else len(rates)))
+        self.units = np.concatenate([self.mean, ones, np.tile(1.0 / unit_of(values), n)])
         self.scale = self.units * likelihood.n_events**-0.5
         self.scale[: self.n_linear] = np.append(error, ratios)
 
@@ -252,7 +253,7 @@ def _check_weights(weights, rates):
         return None
     weights = check_each(weights, "weights", len(rates), "rates")
     refuse(weights < 0.0, weights, "weights", "at least 0")
-    if not weights.sum() > 0.0:
+    if not weights.any():
         raise InputError("weights are all 0; expected one above 0")
     return weights / weights.sum()
 
@@ -280,7 +281,7 @@ def _notes(likelihood, params):
 def _spread(problem, z):
     """Return standard errors from the observed information: analytic for mu and the ratios, separately for
     each target; the terms that involve rates and coefficients by differences of the gradient."""
-    params, at = problem.params(z), _by_target(*problem.split(z * problem.scale)[:2])
+    params, at = problem.params(z), _by_target(*problem.split(z * problem.scale / problem.units)[:2])
     active = at > 0.0
     active[:, 0] = params.mu > 2.0 * _LEAST_MU * problem.mean
     information, rows = _information(problem, params, at), _slopes_in_units(problem, z)
@@ -296,7 +297,7 @@ def _spread(problem, z):
     in_rates = params.rates * (0.0 if problem.fixed else in_rates)
     slopes = problem.split(problem.slopes(params)[1])[1]
     in_b = in_b.reshape(params.coefficients.shape)
-    return _Spread(mu, influence, in_rates, in_b, slopes, curvatures)
+    return _Spread(mu * problem.mean, influence, in_rates, in_b, slopes, curvatures)
 
 
 def _inverted(information, active, shared, of_rates):
@@ -330,7 +331,9 @@ def _information(problem, params, at):
     for j, events, x in designs(likelihood, params.rates):
         used = events >= likelihood.n_before
         x = np.einsum("nki,kr->nri", x[used], problem.shares)
-        x = np.concatenate([growth[events[used], None], x.reshape(len(x), at.shape[1] - 1)], axis=1)
+        x = np.concatenate(
+            [problem.mean[j] * growth[events[used], None], x.reshape(len(x), at.shape[1] - 1)], axis=1
+        )
         x /= (x @ at[j])[:, None]
         found[j] += x.T @ x
     return found

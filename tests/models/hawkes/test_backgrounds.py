@@ -3,6 +3,7 @@ the paper's background absorbs."""
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from portable.models import hawkes
 from portable.models.hawkes import calibration, fit_background
@@ -114,6 +115,14 @@ def test_a_background_follows_the_hour_and_a_grid():
     assert (drawn < 5.0).mean() == pytest.approx(0.8, abs=0.05)
     with pytest.raises(InputError, match="leave out n_periods"):
         fit_background(*events[:2], n_periods=3, **how)
+    values, units = np.random.default_rng(1).random((9, 3)) * [1.0, 1.0, 0.0], np.array([1e9, 1e-9, 1.0])
+    found = []
+    for unit in (1.0, units):
+        table = hawkes.Covariates(100.0 * np.arange(10.0), values * unit)
+        made = fit_background(*NINE, "constant", covariates=table, horizon_h=900.0)
+        found.append(made.coefficients * unit)
+    assert_allclose(*found, rtol=1e-6)
+    assert found[0][1, 2] == np.inf  # the third covariate is constant
     late = hawkes.Covariates([0.0, 400.0, 900.0], [[0.0], [1.0]])  # nothing comes after 400 hours
     silent = fit_background(*NINE, "constant", covariates=late, horizon_h=900.0)
     assert silent.coefficients[0] < -9.0

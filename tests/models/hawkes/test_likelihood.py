@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 from portable.models.hawkes import Likelihood
 
 from . import reference
-from .closed_forms import PHI, two_events
+from .closed_forms import PHI
 from .events import PARAMS, assert_agrees, random_events
 
 METHODS = ["all_pairs", "windowed", "cells"]
@@ -131,19 +131,6 @@ def test_the_centre_has_the_bits_of_the_mean(n_dims, order):
     likelihood = Likelihood(locations, times, space="serial")
     assert_array_equal(likelihood.centre, locations.mean(axis=0))
     assert_array_equal(likelihood.sums.locations, locations - locations.mean(axis=0))
-
-
-@each_method
-@each_self
-@each_dimension
-def test_two_events_by_hand(space, n_dims, background_self, method):
-    locations, times = np.zeros((2, n_dims)), np.array([3.0, 7.0])
-    locations[1, -1] = 0.5
-    value, probabilities = two_events(0.5, 4.0, n_dims, PARAMS, background_self=background_self)
-    options = {"method": method, "background_self": background_self, "error_bound": 1e-15}
-    likelihood = Likelihood(locations, times, space=space, **options)
-    assert_agrees(likelihood.log_likelihood(PARAMS), value, 2)
-    assert_agrees(likelihood.excitation_probabilities(PARAMS), probabilities, 2)
 
 
 # the background's rate at the place and time of one event

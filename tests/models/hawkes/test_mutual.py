@@ -174,6 +174,16 @@ def test_standard_errors_are_curvatures(found):
     assert_allclose(ours[free] / z, errors, rtol=1e-3)
 
 
+def test_units_do_not_matter(found):
+    """An hour takes 1e-6 units of time, and covariates are in units of 1e9 and 1e-9 of before."""
+    made, _, fit = found
+    units = np.array([1e9, 1e-9])
+    window = {"start_h": 1e-4, "horizon_h": 5e-3, "covariates": Covariates(1e-6 * EDGES, RAW * units)}
+    again = fit_mutual(MutualLikelihood(1e-6 * made.times, made.types, **window))
+    for name, unit in {"mu": 1e6, "influence": 1.0, "rates": 1e6, "coefficients": 1.0 / units}.items():
+        assert_allclose(np.array(again.interval(name)) / unit, fit.interval(name), rtol=1e-4, atol=1e-5)
+
+
 def test_residuals(found, space):
     """The residuals of the fit pass the test, those without influence between types do not. Expected counts
     are right.
@@ -271,6 +281,8 @@ def test_wrong_calls(monkeypatch):
         (OrderError, r"times\[1\] = 1.0 follows", lambda: MutualLikelihood([2.0, 1.0], [0, 0])),
         (InputError, "are these nanoseconds", lambda: MutualLikelihood([0.0, 1e17], [0, 0])),
         (ShapeError, "types has shape", lambda: MutualLikelihood([1.0, 2.0], [0])),
+        (InputError, r"types\[1\] is missing", lambda: MutualLikelihood([1.0, 2.0], ["a", None])),
+        (InputError, "expected two or more", lambda: Covariates([], [[1.0]])),
         (InputError, "such as 1; pass n_types", lambda: MutualLikelihood([1.0, 2.0], [0, 2])),
         (InputError, "no event", lambda: MutualLikelihood([1.0], [0], start_h=3.0, horizon_h=4.0)),
         (InputError, r"branching\[0, 0, 0\] is -1", lambda: Mutual([1.0], [[-1.0]], 1.0)),

@@ -66,13 +66,6 @@ def sure():
     return params, Likelihood(*events, space="serial"), parents
 
 
-def test_probabilities_find_the_offspring():
-    params, likelihood, parents = sure()
-    probabilities = likelihood.excitation_probabilities(params)
-    assert 10 < (parents >= 0).sum() < 60
-    np.testing.assert_array_equal(probabilities > 0.5, parents >= 0)
-
-
 @pytest.mark.parametrize("n_dims", [1, 2, 3])
 def test_dimensions(n_dims):
     simulation = simulate(PARAMS, n_immigrants=20, horizon_h=100.0, box_km=[(0.0, 1.0)] * n_dims, seed=2)
