@@ -9,10 +9,8 @@ import numpy as np
 
 from portable.errors import InputError, ShapeError
 
-from ..shared import ArrayLike, Names, Result, annotations, check_count
+from ..shared import ArrayLike, Names, Result, annotations, check_count, check_labels
 from .checks import check_windows
-
-MISSING = ("", "nan", "NaN", "None", "<NA>", "NaT")  # strings of a missing name
 
 
 class Segments(Result):
@@ -67,16 +65,9 @@ class Segments(Result):
         ShapeError, InputError
             A row has no name, or rows of one name are not successive; the message names the row.
         """
-        given = np.asarray(labels)
-        if given.ndim != 1 or not given.size:
-            raise ShapeError(f"segments has shape {given.shape}; expected a name for each time")
+        given = check_labels(labels, "segments")
         whole = given.dtype.kind == "f" and (given == np.rint(given)).all()
         text = np.array(list(map(str, (given.astype(int) if whole else given).tolist())))
-        missing = np.isin(text, MISSING)
-        if missing.any():
-            raise InputError(
-                f"segments[{int(np.argmax(missing))}] is missing; expected the replicate of each row"
-            )
         begins = [0, *(np.flatnonzero(text[1:] != text[:-1]) + 1).tolist()]
         return cls(tuple(text[begins].tolist()), tuple(zip(begins, [*begins[1:], len(text)])))
 

@@ -25,7 +25,7 @@ from ..shared import (
     check_positive,
     looks_dated,
     need,
-    numbers,
+    numbers_in,
     read_csv,
     read_npz,
     reading,
@@ -67,7 +67,7 @@ def read_table(source, wanted):
             raise InputError(f"{where} has no column '{missing[0]}'; it has: {there}{hint}")
         return list(dict.fromkeys(wanted))
 
-    names = getattr(source, "columns", None)
+    names = getattr(source, "column_names", getattr(source, "columns", None))  # those of pyarrow first
     names = source.keys() if names is None and hasattr(source, "keys") else names
     in_memory = names is not None
     table = {name: source[name] for name in pick(list(names))} if in_memory else _of_file(Path(source), pick)
@@ -95,18 +95,12 @@ def _of_file(path, pick):
 def numbers_of(column, name, path):
     """Return a column as float64; raise FiniteError with the row of the first entry that is not a finite
     number."""
-    words = None
-    try:
-        values = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        words = list(map(str, column))
-        values = numbers(words, name, path)
+    values = numbers_in(column, name, path).astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
-        entry = values[bad[0]] if words is None else repr(words[bad[0]])
         raise FiniteError(
-            f"'{path}', column '{name}', row {bad[0] + 1} is {entry}; expected a finite number "
-            f"({bad.size} such row{'s' * (bad.size > 1)})"
+            f"'{path}', column '{name}', row {bad[0] + 1} is {np.asarray(column)[bad[0]]}; expected a finite"
+            f" number ({bad.size} such row{'s' * (bad.size > 1)})"
         )
     return values
 
@@ -151,55 +145,42 @@ def project(degrees, names, centre):
     )
 
 
-def warn_of_units(places, times, length_unit, time_unit, lonlat):
-    """Warn of columns whose names mention another unit: t_minutes read as hours is wrong by a factor of
+def doubts_of_units(names, unit, units):
+    """Yield the columns whose names mention another unit: t_minutes read as hours is wrong by a factor of
     sixty."""
-    for names, unit, units in (
-        (() if lonlat else places, length_unit, LENGTHS_KM),
-        (times, time_unit, TIMES_H),
-    ):
-        for name in names:
-            words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
-            for other in units:
-                if other != unit and {*words} & {*_WORDS[other].split()}:
-                    warn(
-                        f"column '{name}' is read as {unit}, but its name suggests {other}; pass the unit",
-                        UserWarning,
-                    )
+    for name in names:
+        words = name.lower().replace("-", "_").split("_")[1:] or [name.lower()]
+        for other in units:
+            if other != unit and {*words} & {*_WORDS[other].split()}:
+                yield f"column '{name}' is read as {unit}, but its name suggests {other}; pass the unit"
 
 
-def warn_of_degrees(names, locations):
+def doubts_of_degrees(names, locations):
     words = " ".join(names).lower()
     if "lon" in words and "lat" in words:
-        warn(
+        yield (
             f"columns {', '.join(names)} look like degrees, but are read as lengths (they span"
             f" {', '.join(f'{span:.3g}' for span in np.ptp(locations, axis=0))}); pass lonlat to project"
-            " them",
-            UserWarning,
+            " them"
         )
 
 
-def warn_of_rows(locations, times):
+def doubts_of_rows(locations, times):
     rows = np.column_stack([times, locations])
     repeated = len(rows) - len(np.unique(rows, axis=0))
     if repeated and locations.size:
-        warn(
+        yield (
             f"{repeated} of {len(rows)} events repeat the place and time of another; events at one time do"
-            " not excite each other, but each counts in the background",
-            UserWarning,
+            " not excite each other, but each counts in the background"
         )
     if times[-1] > 2e2 * 8766:
-        warn(
-            f"events span {times[-1] / 8766:.0f} years; are the times in another unit?",
-            UserWarning,
-        )
+        yield f"events span {times[-1] / 8766:.0f} years; are the times in another unit?"
     gaps = np.diff(times)
     gaps = gaps[gaps > 0]
     if gaps.size >= 100 and float(np.median(gaps)) >= 1.0 and np.allclose(gaps, np.rint(gaps), atol=1e-9):
-        warn(
+        yield (
             f"every time is a whole number of hours (median gap {np.median(gaps):g}): hours, or minutes or"
-            " seconds that are read as hours?",
-            UserWarning,
+            " seconds that are read as hours?"
         )
 
 
@@ -435,7 +416,7 @@ def read_catalogue(
             horizon = check_number(end, "end") * TIMES_H[time_unit] - hours.min(initial=np.inf)
     if not len(hours):
         raise InputError(f"'{name}' holds no events; expected at least one row")
-    warn_of_units(places, () if origin is not None else (time,), length_unit, time_unit, lonlat)
+    doubts = [*doubts_of_units(() if origin is not None else (time,), time_unit, TIMES_H)]
     # pandas arrays keep their dtype, such as dates with a time zone
     columns = {name: getattr(table[name], "array", np.asarray(table[name])) for name in (*places, time)}
     centre = None
@@ -443,7 +424,7 @@ def read_catalogue(
         centre = middle_of(locations)
         locations = project(locations, places, centre)
     else:
-        warn_of_degrees(places, locations)
+        doubts += *doubts_of_units(places, length_unit, LENGTHS_KM), *doubts_of_degrees(places, locations)
         locations = locations * LENGTHS_KM[length_unit]
     if spread_h is not None:
         least, width = hours.min(), check_positive(spread_h, "spread_h")
@@ -457,7 +438,8 @@ def read_catalogue(
         raise InputError(
             f"end is {times[-1] - horizon:g} hours before the last event; expected the end of the record"
         )
-    warn_of_rows(locations[order], times)
+    for doubt in (*doubts, *doubts_of_rows(locations[order], times)):
+        warn(doubt, UserWarning)
     names = np.asarray(table[ids]) if ids is not None else np.arange(1, len(times) + 1)
     size, least = None if marks is None else numbers(marks)[order], reference_mark
     if isinstance(reference_mark, str):

@@ -46,21 +46,16 @@ def check_events(locations, times):
         raise ShapeError(f"locations has shape {locations.shape}: {n_dims} dimensions; expected 1, 2 or 3")
     locations = check_each(locations, "locations", len(times), "times", 2)
     if n_dims == 2 and (np.ptp(locations, axis=0) <= _FAR_OFF * np.abs(locations.mean(axis=0))).all():
-        _warn_of_degrees(locations)
+        most = np.abs(locations).max(axis=0)
+        known = (most <= (180.0, 90.0)).all() or (most <= (90.0, 180.0)).all()
+        if np.ptp(locations, axis=0).any() and known:
+            warn(
+                f"locations look like degrees, near {locations.mean(axis=0).round(3).tolist()}, and are taken"
+                " as kilometres: hawkes.read_catalogue(lonlat=True) projects them; for kilometres subtract an"
+                " origin nearby, which changes nothing else",
+                UserWarning,
+            )
     return locations, times
-
-
-def _warn_of_degrees(locations):
-    """Warn if locations, already known to be far from 0 compared with their extent, lie in the range of
-    longitudes and latitudes."""
-    most = np.abs(locations).max(axis=0)
-    if np.ptp(locations, axis=0).any() and ((most <= (180.0, 90.0)).all() or (most <= (90.0, 180.0)).all()):
-        warn(
-            f"locations look like degrees, near {locations.mean(axis=0).round(3).tolist()}, and are taken as"
-            " kilometres: hawkes.read_catalogue(lonlat=True) projects them; for kilometres subtract an origin"
-            " nearby, which changes nothing else",
-            UserWarning,
-        )
 
 
 def check_enough(n_events):
@@ -69,11 +64,6 @@ def check_enough(n_events):
         raise InputError(
             f"the record has {n_events} event{'s' * (n_events > 1)}; expected at least 3 for an estimate"
         )
-
-
-def _refuse_dates(times):
-    if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
-        raise DTypeError("times holds dates; expected hours: hawkes.read_catalogue makes them")
 
 
 def check_ascending(times, beside):
@@ -96,7 +86,8 @@ def check_ascending(times, beside):
 
 def check_times(times, beside=""):
     """Return times of events in time only, ascending and at least one, as float64."""
-    _refuse_dates(times)
+    if (isinstance(times, (list, tuple)) or getattr(times, "ndim", 0) == 1) and looks_dated(times):
+        raise DTypeError("times holds dates; expected hours: hawkes.read_catalogue makes them")
     times = check_numbers(times, "times", 1)
     if not len(times):
         raise ShapeError("times is empty; expected at least one event")

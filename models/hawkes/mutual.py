@@ -172,14 +172,19 @@ def draw_after(params, past, covariates, begin, hours, random):
     return MutualSimulation(times[order], types[order], parents)
 
 
-def _births_of(params, random):
-    """Return a function for `generations` that draws the offspring of events of these types. The cells (j, k)
-    of type i divide the interval from i to i + 1 in proportion to their expected offspring."""
-    n_rates, n_types, _ = params.branching.shape
-    columns = params.branching.transpose(2, 1, 0).reshape(n_types, -1)
-    means, n_cells = columns.sum(axis=1), n_rates * n_types
+def _cells_of(branching):
+    """Return the expected offspring of each type i, and the ends of its cells (j, k), which divide the
+    interval from i to i + 1 in proportion to their expected offspring."""
+    columns = branching.transpose(2, 1, 0).reshape(branching.shape[2], -1)
+    means = columns.sum(axis=1)
     shares = np.cumsum(columns, axis=1) / np.maximum(means, 1e-300)[:, None]
-    ends = (np.minimum(shares, 1.0) + np.arange(n_types)[:, None]).ravel()
+    return means, (np.minimum(shares, 1.0) + np.arange(len(means))[:, None]).ravel()
+
+
+def _births_of(params, random):
+    """Return a function for `generations` that draws the offspring of events of these types."""
+    (means, ends), n_rates = _cells_of(params.branching), len(params.rates)
+    n_cells = len(means) * n_rates
 
     def births(types, n_events):
         n_offspring = random.poisson(means[types])

@@ -16,7 +16,7 @@ from ..shared import (
     Floats,
     SpaceLike,
     check_count,
-    check_finite,
+    check_labels,
     check_flag,
     check_kind,
     check_number,
@@ -453,23 +453,22 @@ def check_params(likelihood, params):
 
 def check_types(types, n_events, n_types):
     """Return the types as numbers from 0 on, and the name of each type."""
-    array = np.asarray(types.to_numpy() if isinstance(types, pk.View) else types)
+    array = check_labels(types.to_numpy() if isinstance(types, pk.View) else types, "types")
     if array.shape != (n_events,):
         raise ShapeError(f"types has shape {array.shape} for {n_events} events; expected one each")
     if array.dtype.kind in "iu":
-        most = int(array.max())
-        if array.min() < 0:
-            raise InputError(f"types has {array.min()}; expected whole numbers from 0 on, or strings")
-        n = most + 1 if n_types is None else check_count(n_types, "n_types", most + 1)
-        missing = np.setdiff1d(np.arange(n), array)
-        if n_types is None and missing.size:
+        known = np.unique(array)
+        least, n = int(known[0]), int(known[-1]) + 1
+        if least < 0:
+            raise InputError(f"types has {least}; expected whole numbers from 0 on, or strings")
+        if n_types is not None:
+            n = check_count(n_types, "n_types", n)
+        elif len(known) < n:
             raise InputError(
-                f"types: {missing.size} of the numbers from 0 to {most} have no events, such as {missing[0]};"
-                " pass n_types, or renumber the types"
+                f"types: {n - len(known)} of the numbers from 0 to {n - 1} have no events, such as"
+                f" {np.argmax(known != range(len(known)))}; pass n_types, or renumber the types"
             )
         return array.astype(np.int64), tuple(range(n))
-    if array.dtype.kind == "f":
-        check_finite(array, "types")
     if n_types is not None:
         raise InputError("n_types is for types that are whole numbers; these are labels")
     names, numbers = np.unique(array.astype(str) if array.dtype.kind == "O" else array, return_inverse=True)

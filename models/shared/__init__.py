@@ -28,6 +28,7 @@ from .checks import (
     check_finite,
     check_flag,
     check_kind,
+    check_labels,
     check_number,
     check_numbers,
     check_outputs,
@@ -35,6 +36,7 @@ from .checks import (
     check_seed,
     check_share,
     generator_of,
+    numbers_in,
     refuse,
 )
 from .cluster import add_cluster, connected

@@ -5,7 +5,7 @@ A method runs all of its checks before anything is computed or copied to a devic
 """
 
 import math
-import numbers
+from numbers import Integral, Real
 from pathlib import Path
 from typing import get_args
 
@@ -15,10 +15,11 @@ import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from .extras import need
-from .files import is_same_file
+from .files import is_same_file, numbers
 from .mapped import Streamed, opened
 
 
+_MISSING = "", "nan", "NaN", "None", "<NA>", "NaT"  # missing labels, as text
 _FEW = 64  # number of elements below which a test in Python is faster than in NumPy
 
 
@@ -49,15 +50,6 @@ def check_outputs(options, *names, inputs=()):
             )
 
 
-def refuse_mask(value, name):
-    """Raise for a masked array, since NumPy's functions would use the masked values."""
-    if hasattr(value, "mask") and hasattr(value, "filled"):
-        raise DTypeError(
-            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
-            f" {name}.compressed()"
-        )
-
-
 def as_numbers(value, name, n_dims=None):
     """Return an array-like, a View, or an input of `portable.models.shared.mapped` as a host array of real
     numbers; raise unless it has n_dims dimensions, if given."""
@@ -65,7 +57,11 @@ def as_numbers(value, name, n_dims=None):
         value = value.to_numpy() if isinstance(value, pk.View) else opened(value, name)
         if isinstance(value, Streamed):
             value = value[:]
-        refuse_mask(value, name)
+        if hasattr(value, "mask") and hasattr(value, "filled"):  # NumPy would use the masked values
+            raise DTypeError(
+                f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
+                f" {name}.compressed()"
+            )
         if hasattr(value, "toarray"):
             raise DTypeError(
                 f"{name} is sparse, of type {type(value).__name__}; expected a dense array: {name}.toarray()"
@@ -79,6 +75,26 @@ def as_numbers(value, name, n_dims=None):
     if n_dims is not None and array.ndim != n_dims:
         raise ShapeError(f"{name} has shape {array.shape}; expected {n_dims} dimension{'s' * (n_dims != 1)}")
     return array
+
+
+def numbers_in(column, name, path="table"):
+    """Return a column of a table as an array of real numbers, also if it holds text."""
+    array = np.asarray(column)
+    if array.dtype.kind in "OU":
+        return numbers(list(map(str, array)), name, path)
+    return as_numbers(column, name, 1)
+
+
+def check_labels(value, name):
+    """Return the labels of rows as an array; raise if one is missing: None, NaN, NaT, or empty."""
+    labels = np.asarray(value)
+    if labels.ndim != 1 or not labels.size:
+        raise ShapeError(f"{name} has shape {labels.shape}; expected a label for each row")
+    if labels.dtype.kind not in "iub":
+        missing = np.isin(labels.astype(str), _MISSING)
+        if missing.any():
+            raise FiniteError(f"{name}[{missing.argmax()}] is missing; expected a label for each row")
+    return labels
 
 
 def first_not_finite(array):
@@ -115,7 +131,7 @@ def check_numbers(value, name, n_dims=None):
 def check_count(value, name, least=1, most=None):
     """Return an integer; raise unless it is from `least` to `most`."""
     if value.__class__ is not int and (
-        isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral)
+        isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral)
     ):
         raise DTypeError(f"{name} must be an integer, got {value!r} of type {type(value).__name__}")
     if value < least or (most is not None and value > most):
@@ -137,7 +153,7 @@ def generator_of(seed):
 
 def check_number(value, name, above=-np.inf, least=-np.inf):
     """Return a float; raise unless it is finite, > above and >= least."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise DTypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}")
     if not np.isfinite(value):
         raise FiniteError(f"{name} is {value}; expected a finite number")

@@ -11,17 +11,23 @@ from portable.errors import DTypeError, FiniteError, InputError
 from .checks import check_choice
 
 _DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
-_CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
+_CLOCK = r"(?:[T ]+(\d{1,2}):([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
 _TEXT = re.compile(rf"\s*{_DAY}{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})?\s*")
 DateOrder: TypeAlias = Literal["year first", "month first", "day first"]
 # positions of year, month and day in the parts of a date
 ORDERS = {"year first": [1, 2, 3], "month first": [3, 1, 2], "day first": [3, 2, 1]}
 
 
+def _with_kind(column):
+    """Return a column, one of pyarrow as an array, and the kind of its dtype."""
+    column = np.asarray(column) if hasattr(column, "to_pylist") else column
+    return column, getattr(getattr(column, "dtype", None), "kind", None)
+
+
 def looks_dated(column):
     """Return True if a column contains dates: of NumPy, pandas or Python, or strings of which the first is a
     date."""
-    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    column, kind = _with_kind(column)
     if kind == "M":
         return True
     if kind in ("f", "i", "u", "b") or not len(column):
@@ -56,7 +62,7 @@ def as_dates(column, name, order=None):
     DTypeError, FiniteError, InputError
         An entry is not a date, is missing, or is ambiguous.
     """
-    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    column, kind = _with_kind(column)
     if kind == "M":
         zoned = column.dt if hasattr(column, "dt") else column  # a Series, or an index or array
         if getattr(zoned, "tz", None) is not None:
@@ -121,7 +127,7 @@ def _of_text(entries, name, order):
     if bad.size:
         raise DTypeError(
             f"{name}, row {bad[0] + 1} is {entries[bad[0]]!r}, which is no date with the {order}; "
-            "expected a year of four digits"
+            "expected a day that is there, and a year of four digits"
         )
     return (start + (day - 1)).astype("datetime64[us]") + clocks.astype("timedelta64[us]")
 

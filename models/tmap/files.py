@@ -11,13 +11,13 @@ import numpy as np
 from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
 
 from ..shared import (
-    as_numbers,
+    check_labels,
     check_file,
     check_number,
     check_positive,
     looks_dated,
     need,
-    numbers,
+    numbers_in,
     read_npz,
     reading,
     refuse,
@@ -71,9 +71,12 @@ def from_frame(
     InputError, ShapeError, DTypeError, FiniteError
         A column is missing, has another length, or contains words or missing values; a gap is negative.
     """
-    values, still = _numbers(_column(frame, gap), gap), None if censored is None else _column(frame, censored)
+    values, still = (
+        numbers_in(_column(frame, gap), gap),
+        None if censored is None else _column(frame, censored),
+    )
     if upper is not None:
-        high = _numbers(_column(frame, upper), upper)
+        high = numbers_in(_column(frame, upper), upper)
         _check_same(high, upper, values, gap)
         if censored is not None or resolution is not None:
             raise InputError("upper replaces censored and resolution; leave these out")
@@ -85,9 +88,8 @@ def from_frame(
         resolution = np.where(still, 1.0, 2.0 * (high - values))
     if alone:
         return Runs.from_gaps(values, still, resolution=resolution)
-    names = np.zeros(len(values), np.int64) if run is None else _column(frame, run, hint=_NO_RUN)
-    _check_same(names, run, values, gap)
-    order, lengths = _groups(names, run)
+    codes = _runs_of(frame, run, values, gap, _NO_RUN)
+    order, lengths = np.argsort(codes, kind="stable"), np.bincount(codes)
     ends = np.cumsum(lengths) - 1
     if still is not None:
         _check_same(still, censored, values, gap)
@@ -146,15 +148,13 @@ def from_events(
         run; an event is after the end; `censored` is given without `end`.
     """
     times, end = _times(frame, time, end, date_order)
-    names = np.zeros(len(times), np.int64) if run is None else _column(frame, run)
-    _check_same(names, run, times, time)
+    codes = _runs_of(frame, run, times, time)
     still = _open_runs(frame, censored, times, time, end)
     if end is not None and times.max() > end:
         raise InputError(
             f"end is before {time}[{int(times.argmax())}], the last event, by {times.max() - end:g}; "
             "expected the time when the record ended"
         )
-    codes = np.unique(names, return_inverse=True)[1]
     order = np.lexsort((times, codes))
     times, codes = times[order], codes[order]
     gaps, same = np.diff(times), np.diff(codes) == 0
@@ -188,7 +188,7 @@ def _times(frame, time, end, date_order):
     if looks_dated(column):
         times, end, _ = since_first(column, time, date_order, end, np.timedelta64(1, "s"))
     else:
-        times = _numbers(column, time).astype(np.float64)
+        times = numbers_in(column, time).astype(np.float64)
         if end is not None:
             end = check_number(end, "end")
     refuse(~np.isfinite(times), times, time, "finite times", FiniteError)
@@ -270,27 +270,15 @@ def read(
         check_csv(path, [name for name in (gap, run, time, censored, upper) if name is not None])
     with reading(path):
         frame = pandas.read_csv(path) if kind != ".parquet" else pandas.read_parquet(path)
+    of_gaps, of_events = {"upper": upper, "alone": alone or None}, {"timeout": timeout, "end": end}
+    kind, others = ("gaps", of_events) if time is None else ("events", of_gaps)
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(f"{name} is not for a table of {kind}, which time tells; leave one of them out")
+    how = {"run": run, "censored": censored, "resolution": resolution}
     if time is None:
-        for value, name in ((timeout, "timeout"), (end, "end")):
-            if value is not None:
-                raise InputError(f"{name} is for a table of events: name its column of times, time=")
-        how = {"censored": censored, "resolution": resolution, "upper": upper, "alone": alone}
-        return from_frame(frame, run=run, gap=gap, **how)
-    for value, name in ((alone, "alone"), (upper, "upper")):
-        if value:
-            raise InputError(
-                f"{name} is for a table of gaps, and time names a column of events; leave one of them out"
-            )
-    return from_events(
-        frame,
-        time=time,
-        run=run,
-        timeout=timeout,
-        end=end,
-        censored=censored,
-        resolution=resolution,
-        date_order=date_order,
-    )
+        return from_frame(frame, gap=gap, upper=upper, alone=alone, **how)
+    return from_events(frame, time=time, date_order=date_order, **of_events, **how)
 
 
 def _from_npz(path, resolution):
@@ -314,7 +302,7 @@ def _check_same(column, name, other, its_name):
 def _column(frame, name, raw=False, hint=""):
     """Return a column as an array, or with `raw` unchanged."""
     try:
-        return frame[name] if raw else np.asarray(frame[name])
+        column = frame[name]
     except (KeyError, TypeError, IndexError) as error:
         columns = getattr(frame, "columns", None)
         columns = list(frame) if columns is None and hasattr(frame, "keys") else columns
@@ -325,22 +313,19 @@ def _column(frame, name, raw=False, hint=""):
         raise InputError(
             f"there is no column {name!r}; there are {', '.join(map(repr, columns))}{hint}"
         ) from error
+    column = column if raw else np.asarray(column)
+    if not len(column):
+        raise ShapeError(f"column '{name}' is empty; expected at least one row")
+    return column
 
 
-def _numbers(column, name):
-    """Convert a column to numbers; an error names a word and its row."""
-    if np.asarray(column).dtype.kind in "OU":
-        return numbers(list(map(str, column)), name, "table")
-    return as_numbers(column, name, 1)
-
-
-def _groups(names, column):
-    """Sort rows by name, in their given order within each; return the order, and the number of rows of each
-    name."""
-    if names.dtype.kind == "f" and np.isnan(names).any():
-        raise FiniteError(f"{column}[{int(np.isnan(names).argmax())}] is missing; every row belongs to a run")
+def _runs_of(frame, run, values, beside, hint=""):
+    """Return the number of each row's run, by their ascending names; `values` are the column `beside`."""
+    if run is None:
+        return np.zeros(len(values), np.int64)
+    names = check_labels(_column(frame, run, hint=hint), run)
+    _check_same(names, run, values, beside)
     try:
-        _, codes, lengths = np.unique(names, return_inverse=True, return_counts=True)
+        return np.unique(names, return_inverse=True)[1]
     except TypeError as error:
-        raise OrderError(f"column {column!r} cannot be sorted: {error}") from error
-    return np.argsort(codes, kind="stable"), lengths
+        raise OrderError(f"column {run!r} cannot be sorted: {error}") from error

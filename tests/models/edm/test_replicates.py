@@ -226,7 +226,7 @@ TABLE = pandas.DataFrame({"site": NAMES, "x": X[:, 0]})
         (lambda: edm.Segments(("a", "b"), ((0, 5),)), "2 names and 1 windows"),
         (lambda: edm.Segments.of(["a", "b", "a"]), "'a' begins again at row 2"),
         (lambda: edm.Segments.of([1.0, np.nan]), r"segments\[1\] is missing"),
-        (lambda: edm.Segments.of([]), "a name for each time"),
+        (lambda: edm.Segments.of([]), "a label for each row"),
         (lambda: edm.simplex(TABLE, 12, segments="site"), "'north', rows 0 to 10, has 11 times.*needs 12"),
         (lambda: edm.cross_map(X, 12, segments=NAMES), "'north', rows 0 to 10, has 11 times"),
         (lambda: edm.simplex(TABLE, 2, segments="sites"), "no column 'sites'; the columns are site, x"),

@@ -54,9 +54,11 @@ def test_frames_and_files_say_the_same(table, tmp_path):
         table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")},
         index=[f"row {n}" for n in range(len(table["when"]))],
     )
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(frame)
     options = {"time": "when", "ids": "case", "marks": "mag", "end": "2025-09-01"}
     found = [
-        read_catalogue(source, **options) for source in (table, frame, tmp_path / "a.csv", tmp_path / "b.csv")
+        read_catalogue(source, **options)
+        for source in (table, frame, tmp_path / "a.csv", tmp_path / "b.csv", arrow)
     ]
     for one in found:
         assert_allclose(one.times, found[0].times, atol=1e-9)
@@ -78,6 +80,7 @@ def test_frames_and_files_say_the_same(table, tmp_path):
 
 WRONG = [
     ({"time": "noon"}, InputError, "the table has no column 'noon'; it has: case, when"),
+    ({"places": ("when",), "time": "case"}, DTypeError, "real numbers, got dtype datetime"),
     ({"end": "2025-03-02"}, InputError, "end is .* hours before the last event"),
     ({"reference_mark": 2.0}, InputError, "reference_mark needs marks"),
     ({"places": ("case",)}, DTypeError, "column 'case', row 1 is .*'A"),

@@ -108,11 +108,6 @@ def test_dates_of_every_kind(tmp_path):
         from_events(text, date_order="day")
 
 
-def test_dates_are_seconds():
-    days = np.array(["2026-01-01", "2026-01-02", "2026-01-01T12"], "datetime64[s]")
-    assert_array_equal(from_events({"time": days}).values, [43200, 43200])
-
-
 def test_npz(tmp_path):
     runs = MODEL.simulate(20, seed=1, space="serial")
     np.savez(tmp_path / "a.npz", x=runs.values, K=runs.lengths)
@@ -156,6 +151,9 @@ WRONG = [
     ),
     (lambda: from_frame(3), DTypeError, "frame must be a pandas.DataFrame or a mapping"),
     (lambda: from_events({"time": [1.0, np.inf]}), FiniteError, r"time\[1\] is inf"),
+    (lambda: from_events({"time": [1, 2], "u": ["a", None]}, run="u"), FiniteError, r"u\[1\] is missing"),
+    (lambda: from_events({"time": ["2026-03-01 10:75"]}), DTypeError, "time., row 1 is .2026-03-01 10:75"),
+    (lambda: from_events({"time": []}), ShapeError, "column 'time' is empty"),
     (
         lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"),
         InputError,
@@ -303,7 +301,7 @@ def test_a_column_of_gaps_alone(tmp_path, told):
     assert_array_equal(read(path, alone=True).lengths, [1, 1, 1])
     with pytest.raises(InputError, match="no column 'run'.*--one-run.*--alone"):
         read(path)
-    with pytest.raises(InputError, match="alone is for a table of gaps"):
+    with pytest.raises(InputError, match="alone is not for a table of events"):
         read(path, time="gap", alone=True)
     for how, shown in (("--one-run", "n_runs=1"), ("--alone", "n_runs=3")):
         assert main(f"fit {path} --orders 1 {how} --space serial".split()) == 0

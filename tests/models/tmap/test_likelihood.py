@@ -86,12 +86,6 @@ def test_identities(space, zeros):
     assert sums.time.sum() == pytest.approx(runs.values.sum(), rel=1e-12)
 
 
-def test_one_exponential_branch_in_closed_form(space):
-    model = TransientMAP([1.0], [1], [2.0], [[0.75]])
-    wanted = 3 * math.log(2.0) - 2.0 * 3.5 + 2 * math.log(0.75) + math.log(0.25)
-    assert model.log_likelihood(Runs([1.0, 0.0, 2.5], [3]), space=space) == pytest.approx(wanted, rel=1e-14)
-
-
 def test_a_zero_that_no_branch_can_make(space):
     model = TransientMAP([0.5, 0.5], [2, 3], [1.0, 1.0], [[0.5, 0.2], [0.2, 0.5]])
     assert model.log_likelihood(Runs([1.0, 0.0, 2.0], [2, 1]), space=space) == -math.inf
@@ -126,13 +120,6 @@ def test_the_order_of_runs_does_not_matter(space):
     turned = Runs.from_lists(parts[::-1])
     one, two = (MODEL.log_likelihood(r, space=space) for r in (runs, turned))
     assert one == pytest.approx(two, rel=1e-13)
-
-
-def test_default_space_is_used():
-    with pk.use("serial"):
-        assert MODEL.log_likelihood(random_runs(1, 5)) == MODEL.log_likelihood(
-            random_runs(1, 5), space="serial"
-        )
 
 
 def test_a_branch_out_of_reach_stays_there(space):
