@@ -129,10 +129,10 @@ class Searches:
     def step(self, number, warm):
         """Run all filters once, then resample the particles' parameters by their weights."""
         random, (sds, cooling) = random_of(self.seed, 1, number), self.moves
+        ends = self.began = self.ends()
         free = [self.priors.names.index(name) for name in self.priors.free]
         free = free, self.priors.limits, sds * cooling ** (number / 50.0)
         keys = random.integers(0, 2**64, (self.n_chains, 1), np.uint64)
-        ends = self.ends()
         found = self._filters.map("wandered", self.table(ends), keys, self.swarm, free)
         *swarm, logs, total = np.concatenate(found, axis=-1)
         self._estimate.rejected(total[0], ends, keys)  # counts filters that died of NaN
@@ -141,7 +141,7 @@ class Searches:
         self.swarm = np.take_along_axis(np.array(swarm), chosen.T[None], axis=1)
 
     def step_record(self):
-        return {"moved": 1.0}
+        return {"moved": 1.0, "began": self.began}
 
     def arrays(self):
         return {"swarm": self.swarm}
@@ -150,14 +150,21 @@ class Searches:
         self.swarm = arrays["swarm"]
 
     def drawn(self, parts, n_draws, n_warmup):
-        """Return the ends of searches, and the logarithms of mean likelihoods at these."""
+        """Return the ends of searches, the logarithms of mean likelihoods at these, and how far the median
+        of these rose in the second half of the iterations."""
         self.restore(parts[-1])
-        ends, n_rows = self.ends(), self._n_rows
+        began, ends = np.concatenate([part["began"] for part in parts]), self.ends()
+        logs = self._logs_at(ends)
+        with np.errstate(invalid="ignore"):
+            return ends, logs, np.median(logs) - np.median(self._logs_at(began[len(began) // 2]))
+
+    def _logs_at(self, ends):
+        n_rows = self._n_rows
         keys = random_of(self.seed, 2).integers(0, 2**64, (n_rows, 1), np.uint64)
         logs = self._estimate(np.repeat(ends, n_rows // len(ends), axis=0), keys).reshape(len(ends), -1)
         top = np.maximum(logs.max(axis=1), -1e300)
         with np.errstate(divide="ignore"):
-            return ends, top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
+            return top + np.log(np.exp(logs - top[:, None]).mean(axis=1))
 
 
 def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole, **options: Any) -> Maximum:
@@ -204,18 +211,16 @@ def maximise(model: StateSpaceModel, observations: ArrayLike, n_particles: Whole
     Warns
     -----
     RuntimeWarning
-        Fewer than half of the searches came near the best one; filters died of NaN. `Maximum.notes` has the
-        same text.
+        Fewer than half of the searches, or one of several, came near the best one; the likelihood still rose
+        in the second half of the iterations; filters died of NaN. `Maximum.notes` has the same text.
     """
-    known, (ends, logs), nans = search(model, observations, n_particles, {}, **options)
-    notes = (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
+    known, ends, logs, notes = search(model, observations, n_particles, {}, **options)
     order = np.argsort(-logs)
     ends, logs = ends[order], logs[order]
     near = int((logs > logs[0] - _NEAR).sum())
-    if 2 * near < len(logs):
+    if 2 * near < len(logs) or near == 1 < len(logs):
         notes += (f"only {near} of {len(logs)} searches came near the best one: take more n_iterations",)
-    for note in notes:
-        warn(note)
+        warn(notes[-1])
     params = dict(zip(known.names, known.table(ends[:1])[0].tolist()))
     return Maximum(params=params, log_likelihood=float(logs[0]), ends=ends, logs=logs, notes=notes)
 
@@ -258,9 +263,7 @@ def profile(
         raise InputError(f"values is {values}; expected at least 4 different numbers")
     options["fixed"] = {**(options.get("fixed") or {}), name: float(grid[0])}
     columns = {name: np.repeat(grid, n_chains)}
-    _, (_, logs), _ = search(
-        model, observations, n_particles, columns, n_chains=len(columns[name]), **options
-    )
+    logs = search(model, observations, n_particles, columns, n_chains=len(columns[name]), **options)[2]
     logs = logs.reshape(-1, n_chains).max(axis=1)
     estimate, error = _peak(grid, logs)
     return Profile(name=name, values=grid, logs=logs, estimate=estimate, standard_error=error)
@@ -291,7 +294,8 @@ def search(
     threshold=1.0,
     **options,
 ):
-    """Run the searches; return the priors, (the ends of searches, log-likelihoods at these), and Nans.
+    """Run the searches; return the priors, the ends of searches, log-likelihoods at these, and notes, which
+    are warned of.
 
     Parameters
     ----------
@@ -314,4 +318,13 @@ def search(
     known, found, loop, _ = run_loop(sampling, "IF2", *model)
     if loop.stop is not None:
         raise loop.stop
-    return known, found, loop.sampler.nans
+    (ends, logs, rise), nans = found, loop.sampler.nans
+    # of the default number of iterations, or of more
+    allowed = _NEAR * min(n_iterations / 100, 1.0)
+    notes = (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
+    if rise > allowed:
+        said = f"searches rose by {rise:.3g} in the second half of the iterations: take more n_iterations"
+        notes += (said,)
+    for note in notes:
+        warn(note)
+    return known, ends, logs, notes

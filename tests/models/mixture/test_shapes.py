@@ -7,13 +7,6 @@ from portable.models.mixture.fitting import agreement
 from .shapes import found_in, shapes
 
 
-def test_there_are_ten_shapes():
-    made = list(shapes(300))
-    assert len(made) == 10 and [shape.k for shape in made] == [4, 3, 4, 3, 3, 3, 3, 6, 2, 1]
-    for shape in made:
-        assert len(shape.X) == len(shape.labels) and (shape.labels >= -1).all()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t", "noise"])
 def test_the_right_number_of_clusters(name):
