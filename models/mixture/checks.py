@@ -93,8 +93,8 @@ def check_sample_weight(weights, n):
         return None
     weights = check_array(weights, "sample_weight", (n,))
     refuse(weights < 0.0, weights, "sample_weight", "numbers >= 0")
-    if not weights.any():
-        raise InputError("sample_weight is zero everywhere: no point counts")
+    if not 1e-100 < weights.sum() < 1e100:
+        raise InputError(f"sample_weight adds up to {weights.sum()} points; expected 1e-100 to 1e100")
     return weights
 
 

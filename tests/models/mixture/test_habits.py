@@ -47,7 +47,8 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     [
         ([1.0], ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
         (-np.ones(600), InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
-        (np.zeros(600), InputError, "sample_weight is zero everywhere"),
+        (np.zeros(600), InputError, "sample_weight adds up to 0.0 points"),
+        (np.full(600, 1e300), InputError, "expected 1e-100 to 1e100"),
         (np.full(600, np.nan), FiniteError, r"sample_weight\[0\] is nan"),
     ],
 )
