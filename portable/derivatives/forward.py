@@ -104,9 +104,6 @@ class Walk:
                         self.rise(root, self.mask(*roots(node)))
                 elif node.__class__ is Set:
                     self.rise(node.variable, self.mask(node.value))
-                elif node.__class__ is Leave:
-                    for s in node.results:
-                        self.rise(s.variable, self.mask(s.value))
 
     def reach(self, o):
         if o.op in ("store", "atomic") and t.is_float(t.part(o.view.dtype)):
@@ -182,7 +179,7 @@ class Walk:
         return self.tangents.get((v, k)) or self.build.const(0.0)
 
     def variable(self, variable, k):
-        return self.tangents.setdefault((variable, k), Variable(f"d_{variable.name}"))
+        return self.tangents.setdefault((variable, k), Variable(f"d_{variable.name}", variable.call))
 
     # ---- statements
     def set(self, s):
@@ -190,28 +187,18 @@ class Walk:
         self.sets(s)
 
     def sets(self, s):
+        """Assign a variable's tangents, in its dtype, beside itself."""
         for k in bits(self.mask(s.variable)):
-            self.build.put(self.assigned(s, k))
-
-    def assigned(self, s, k):
-        """Return the assignment of a variable's tangent, in its dtype, that accompanies its own."""
-        slope = self.slope(s.value, k)
-        if slope.const is None:
-            like = self.build.operation("one", s.value)
-            slope = self.build.select(self.build.const(True), slope, like)
-        made = Set(self.variable(s.variable, k), slope, s.home, s.block, s.loop, at=s.at)
-        made.line = s.line
-        return made
+            slope = self.slope(s.value, k)
+            if slope.const is None:
+                like = self.build.operation("one", s.value)
+                slope = self.build.select(self.build.const(True), slope, like)
+            self.build.put(Set(self.variable(s.variable, k), slope, s.home, s.block, s.loop, at=s.at))
 
     def regions(self, s):
         self.keep(s)
         for block in inside(s):
             self.block(block)
-
-    def leave(self, s):
-        more = [self.assigned(r, k) for r in s.results for k in bits(self.mask(r.variable))]
-        s.results = [*s.results, *more]
-        self.keep(s)
 
     def inner(self, call):
         self.keep(call)
@@ -223,7 +210,7 @@ class Walk:
             self.outputs(call)
 
     def outputs(self, call):
-        """Add the tangents of a call with several returns to its outputs, in the order of the assignments."""
+        """Add the tangents of a call with several returns to its outputs."""
         for output in call.outputs[:]:
             for k in bits(self.mask(output.attr)):
                 made = Operation("get", attr=self.variable(output.attr, k), at=output.at)
@@ -300,7 +287,7 @@ _STATEMENTS = {
     Set: Walk.set,
     If: Walk.regions,
     Loop: Walk.regions,
-    Leave: Walk.leave,
+    Leave: Walk.keep,
     Rejoin: Walk.keep,
     Call: Walk.inner,
 }

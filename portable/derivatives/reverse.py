@@ -136,8 +136,6 @@ class Reverse:
         env[LEFT] = zero("int")
 
     def leave(self, s, env):
-        for r in s.results:
-            env[r.variable] = self.present_value(r.value, env)
         (env[LEFT],) = self.build.operands(CODES[s.how])
 
     def branch(self, s, env):

@@ -75,8 +75,6 @@ def _loop(of, s):
 
 
 def _leave(of, s):
-    for assignment in s.results:
-        yield from _set(of, assignment)
     yield s.how if s.together else f"{s.how} in some lanes"
 
 

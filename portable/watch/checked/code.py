@@ -8,6 +8,7 @@ line in the user's source.
 
 import ast
 import functools
+import itertools
 import math
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
@@ -161,7 +162,7 @@ class Code:
         self.scope[PLACES] = self.places
         self.leaves = flat(tuple(tree.inputs))
         params = ["team" if isinstance(v, TeamHandle) else f"p{k}" for k, v in enumerate(self.leaves)]
-        self.names = dict(zip(self.leaves, params))
+        self.names, self.numbers = dict(zip(self.leaves, params)), itertools.count()
         self.write_line(f"def kernel(run, {', '.join(params)}):")
         self.kernel(tree)
         exec(compiled(self.lines, f"<checked {kernel_name}>"), self.scope)
@@ -199,7 +200,7 @@ class Code:
         self.depth -= 1
 
     def new(self, prefix):
-        return f"{prefix}{len(self.names)}"
+        return f"{prefix}{next(self.numbers)}"
 
     def constant(self, value):
         """Return the name of an object."""
@@ -300,7 +301,9 @@ class Code:
 
     def leave(self, s):
         if s.how == "return":
-            self.result([a.value for a in s.results], [a.variable.dtype for a in s.results], s.target)
+            outputs = s.target.outputs if s.valued else []
+            self.names |= {o: self.variable(o.attr) for o in outputs}
+            self.result(outputs, None, s.target)
         else:
             self.write_line(s.how)
 

@@ -16,7 +16,6 @@ from .tree import (
     Loop,
     Operation,
     Rejoin,
-    Set,
     Variable,
     View,
     equal_arrangements,
@@ -139,7 +138,6 @@ def put_return(build, s):
     if frame.text.single_return:
         frame.result = value
         return
-    leave = Leave("return", frame.call, build.block, [], list(frame.loops))
     if value is not None:
         values = flat(value)
         if (
@@ -150,12 +148,9 @@ def put_return(build, s):
             build.fail(s, "every return must give the same number of numbers")
         if not frame.results:
             frame.result = arrangement(value)
-            frame.results = [Variable("the result") for _ in values]
-        leave.results = [
-            Set(var, v, frame.call.body, build.block, line=build.line, at=build.at)
-            for var, v in zip(frame.results, values)
-        ]
-    build.put(leave)
+            frame.results = tuple(Variable("the result", frame.call) for _ in values)
+        build.set(frame.results, tuple(values), frame.call.body)
+    build.put(Leave("return", frame.call, build.block, value is not None, list(frame.loops)))
 
 
 def put_leave(build, how):

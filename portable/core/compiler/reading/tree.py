@@ -139,9 +139,11 @@ class Block:
 
 @node
 class Variable:
-    """Variable that is assigned more than once; its dtype and kind join those of all its values."""
+    """Variable that is assigned more than once; its dtype and kind join those of all its values. `call`: the
+    Call whose result it is."""
 
     name: str
+    call: Call | None = None
     dtype: str | None = None
     kind: str = UNIFORM
 
@@ -243,13 +245,13 @@ def inside(node):
 
 @node
 class Leave:
-    """Exit: break or continue of a Loop, or return of a Call; `results`: assignments of the returned
-    numbers."""
+    """Exit: break or continue of a Loop, or return of a Call; `valued`: of a Call with results, whose
+    variables are assigned before."""
 
     how: str
     target: object
     block: Block
-    results: list = ()
+    valued: bool = False
     loops: list = ()
     together: bool = True
     line: str = ""

@@ -196,9 +196,10 @@ class _Types:
         return "int", LINEAR if self.W > 1 else VARYING
 
     # ---- statements
-    def set(self, s, rule=None, inner=None):
-        s.inner = s.block.parted_from(s.home) if inner is None else inner
+    def set(self, s, rule):
         variable, value = s.variable, s.value
+        # once some lanes have returned, the others must not overwrite their results
+        s.inner = s.block.parted_from(s.home) or bool(variable.call and variable.call.varying_return)
         if value.dtype is None:
             return
         dtype = value.dtype if variable.dtype is None else promote(variable.dtype, value.dtype)
@@ -221,16 +222,9 @@ class _Types:
 
     def leave(self, s, rule):
         if s.how == "return":
-            call = s.target
-            s.together = not s.block.parted_from(call.body)
-            # once some lanes have returned, the others must not overwrite their results
-            for assignment in s.results:
-                try:
-                    self.set(assignment, inner=not s.together or call.varying_return)
-                except TypeClash as clash:
-                    refuse(self.build.kernel_name, assignment, clash)
+            s.together = not s.block.parted_from(s.target.body)
             if not s.together:
-                self.set_fact(call, "varying_return")
+                self.set_fact(s.target, "varying_return")
                 for loop in s.loops:
                     self.set_fact(loop, "varying_exit")
             return

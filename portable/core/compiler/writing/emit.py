@@ -374,8 +374,6 @@ def _call(here, node):
 
 def _leave(here, s):
     call = here.call
-    for assignment in s.results:
-        _set(here, assignment)
     loop = here.loops[-1] if s.how != "return" else None
     if s.together or here.ops.W == 1:
         ends = call.exit_block if loop is None else loop.exit_block if s.how == "break" else loop.next_block
