@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
-
-from ..shared import as_numbers, check_count, refuse, warn
+from ..shared import DTypeError, FiniteError, InputError, ShapeError, as_numbers, check_count, refuse, warn
 
 LARGEST = 1e300  # sums and differences of such numbers are finite
 SMALLEST = 1e-300  # the reciprocal of such a difference is finite

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ..shared import Array, ArrayLike, Real, SpaceLike, Whole, check_count, check_positive
+from ..shared import (
+    Array,
+    ArrayLike,
+    InputError,
+    Real,
+    ShapeError,
+    SpaceLike,
+    Whole,
+    check_count,
+    check_positive,
+)
 from .checks import check_columns
 from .frames import Tabled, timed
 from .neighbours import knn

@@ -7,13 +7,13 @@ import warnings
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     Array,
     ArrayLike,
     ClientLike,
     DType,
+    InputError,
     Label,
     Result,
     Spaces,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, printable
-
 from ..shared import (
     ArrayLike,
     ClientLike,
     DType,
+    DTypeError,
+    InputError,
     PathLike,
     Real,
     Spaces,
@@ -27,6 +27,7 @@ from ..shared import (
     check_positive,
     connected,
     local_space,
+    printable,
     read_npy,
     replacing,
     warn,

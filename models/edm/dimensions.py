@@ -5,9 +5,16 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
-
-from ..shared import NOWHERE, as_numbers, check_choice, check_count, refuse
+from ..shared import (
+    DTypeError,
+    InputError,
+    NOWHERE,
+    ShapeError,
+    as_numbers,
+    check_choice,
+    check_count,
+    refuse,
+)
 from .sweeps import embedding_dimension
 
 Of: TypeAlias = Literal["library", "target"]

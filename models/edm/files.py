@@ -7,9 +7,19 @@ import re
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError, printable
-
-from ..shared import check_file, need, numbers, read_csv, read_npy, reading, warn
+from ..shared import (
+    DTypeError,
+    InputError,
+    ShapeError,
+    check_file,
+    need,
+    numbers,
+    printable,
+    read_csv,
+    read_npy,
+    reading,
+    warn,
+)
 from .frames import counts_times
 from .segments import Segments
 from ..shared.files import check_growth

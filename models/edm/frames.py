@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
-
-from ..shared import Result, need, read_npy, warn
+from ..shared import DTypeError, InputError, Result, ShapeError, need, read_npy, warn
 from .checks import module_of, without_xarray
 from .segments import Segments, check_segments
 

@@ -7,11 +7,11 @@ import functools
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     DType,
+    InputError,
     PathLike,
     Real,
     SpaceLike,

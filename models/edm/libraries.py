@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, ShapeError
-
-from ..shared import Array, Frozen, check_count
+from ..shared import Array, DTypeError, Frozen, InputError, ShapeError, check_count
 
 
 class Libraries(Frozen):

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
 from ..shared import (
     Array,
     ArrayLike,
+    InputError,
     Label,
     Real,
+    ShapeError,
     SpaceLike,
     TableLike,
     Whole,

@@ -8,9 +8,8 @@ import warnings
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import DType, check_choice, check_count, launch, new_array
+from ..shared import DType, InputError, check_choice, check_count, launch, new_array
 from . import frames, plans, point_kernels, tree
 from . import list_kernels as kernels
 from .checks import (

@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import launch, new_array
+from ..shared import InputError, launch, new_array
 from . import kernels, list_kernels
 
 MOST = 2**31 - 1  # largest index, since indices have 32 bits

@@ -7,9 +7,7 @@ from typing import Self, TypeAlias, Union
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ..shared import ArrayLike, Names, Result, annotations, check_count, check_labels
+from ..shared import ArrayLike, InputError, Names, Result, ShapeError, annotations, check_count, check_labels
 from .checks import check_windows
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import ArrayLike, Result, Whole, check_count
+from ..shared import ArrayLike, InputError, Result, Whole, check_count
 from .checks import check_columns
 from .search import power_of_two
 

@@ -12,9 +12,20 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
-from ..shared import Array, ArrayLike, SpaceLike, Whole, check_choice, check_count, check_seed, launch, warn
+from ..shared import (
+    Array,
+    ArrayLike,
+    InputError,
+    ShapeError,
+    SpaceLike,
+    Whole,
+    check_choice,
+    check_count,
+    check_seed,
+    launch,
+    warn,
+)
 from . import surrogate_kernels as kernels
 from .checks import check_columns
 from .search import integers

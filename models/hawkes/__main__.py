@@ -15,9 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from portable.errors import InputError, printable
-
-from ..shared import Names, check_outputs, command, need, replacing, write
+from ..shared import InputError, Names, check_outputs, command, need, printable, replacing, write
 from ..shared.files import check_folder
 from . import (
     Likelihood,

@@ -27,12 +27,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     Floats,
     Frozen,
+    InputError,
     SpaceLike,
     check_choice,
     check_count,

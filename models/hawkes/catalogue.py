@@ -11,13 +11,14 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from portable.errors import FiniteError, InputError, ShapeError
-
 from ..shared import (
     Array,
     ArrayLike,
+    FiniteError,
     Floats,
     Frozen,
+    InputError,
+    ShapeError,
     check_choice,
     check_file,
     check_flag,

@@ -8,9 +8,8 @@ evaluations until a parameter leaves the range of the list.
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Frozen, launch, reduce
+from ..shared import Frozen, InputError, launch, reduce
 from .cell_kernels import (
     WIDTH,
     find_cells,

@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError, OrderError, ShapeError
-
 from ..shared import (
     ArrayLike,
+    DTypeError,
     Frozen,
+    InputError,
+    OrderError,
+    ShapeError,
     as_numbers,
     check_kind,
     check_number,

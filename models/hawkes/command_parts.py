@@ -6,9 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import add_cluster, check_positive, command, read_json
+from ..shared import InputError, add_cluster, check_positive, command, read_json
 from . import (
     Covariates,
     Forecast,

@@ -22,9 +22,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Frozen, check_choice, check_count, check_flag
+from ..shared import Frozen, InputError, check_choice, check_count, check_flag
 from .triggering import Decay, exponentials, omori, Triggering, normal_scale
 from .kernels import LOG2_E
 from .parameters import ParametersBase

@@ -9,9 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ..shared import ArrayLike, Floats, check_count, check_kind, check_numbers, check_positive
+from ..shared import (
+    ArrayLike,
+    Floats,
+    InputError,
+    ShapeError,
+    check_count,
+    check_kind,
+    check_numbers,
+    check_positive,
+)
 from .checks import check_edges
 
 _MOST_EVENTS = 100_000_000  # that are drawn at once

@@ -5,9 +5,7 @@ import math
 
 import numpy as np
 
-from portable.errors import ShapeError
-
-from ..shared import as_numbers, axes_or_new, check_kind, new_figure
+from ..shared import ShapeError, as_numbers, axes_or_new, check_kind, new_figure
 from .checks import check_params
 from .residuals import intensity_grid, Residuals, ThinnedResiduals
 from .posterior import Posterior

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
 from ..shared import (
     Array,
+    DTypeError,
     Frozen,
+    InputError,
     Names,
     check_choice,
     check_count,

@@ -8,9 +8,17 @@ from statistics import NormalDist
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import Array, Floats, Frozen, Ints, check_count, check_kind, check_positive, check_share
+from ..shared import (
+    Array,
+    Floats,
+    Frozen,
+    InputError,
+    Ints,
+    check_count,
+    check_kind,
+    check_positive,
+    check_share,
+)
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

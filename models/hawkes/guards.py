@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import ArrayLike, Floats, Names, check_numbers, check_positive
+from ..shared import ArrayLike, Floats, InputError, Names, check_numbers, check_positive
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .triggering import bisect

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     Floats,
+    InputError,
     Result,
     SpaceLike,
     check_choice,

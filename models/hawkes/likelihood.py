@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     Floats,
+    InputError,
     Spaces,
     check_choice,
     check_flag,

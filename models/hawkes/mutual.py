@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
 from ..shared import (
     Floats,
     Frozen,
+    InputError,
     Ints,
+    ShapeError,
     check_count,
     check_kind,
     check_number,

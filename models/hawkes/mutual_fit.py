@@ -7,9 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import ArrayLike, Floats, Frozen, Names, check_choice, check_count, check_kind, need, refuse
+from ..shared import (
+    ArrayLike,
+    Floats,
+    Frozen,
+    InputError,
+    Names,
+    check_choice,
+    check_count,
+    check_kind,
+    need,
+    refuse,
+)
 from .checks import check_each
 from .covariates import growth_of, unit_of
 from .fit import covariance_of, standard_score

@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
 from ..shared import (
     ArrayLike,
     Floats,
+    InputError,
+    ShapeError,
     SpaceLike,
     check_count,
-    check_labels,
     check_flag,
     check_kind,
+    check_labels,
     check_number,
     check_numbers,
     check_positive,

@@ -8,11 +8,8 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-
-from portable.errors import InputError, ShapeError
-
 from ..shared.annotations import Function
-from ..shared import Names, check_numbers, check_positive, refuse
+from ..shared import InputError, Names, ShapeError, check_numbers, check_positive, refuse
 from .triggering import EXPONENTIAL, Triggering
 
 _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}

@@ -11,9 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
-from ..shared import Prior, check_kind
+from ..shared import DTypeError, InputError, Prior, check_kind
 from ..shared.priors import half_normal, normal
 from . import triggering
 

@@ -9,9 +9,18 @@ from typing import NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Floats, Ints, check_count, check_flag, check_kind, check_number, check_positive, launch
+from ..shared import (
+    Floats,
+    InputError,
+    Ints,
+    check_count,
+    check_flag,
+    check_kind,
+    check_number,
+    check_positive,
+    launch,
+)
 from .cells import all_pairs_within
 from .fit import check_likelihood
 from .likelihood import Likelihood

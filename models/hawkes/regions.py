@@ -15,9 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ..shared import check_numbers, need
+from ..shared import InputError, ShapeError, check_numbers, need
 
 # Nodes and weights of an edge's integral, on a scale that is linear within w and logarithmic beyond.
 _NODES, _SHARES = np.polynomial.legendre.leggauss(48)

@@ -10,9 +10,20 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
-from ..shared import Array, ArrayLike, Floats, Frozen, check_count, check_numbers, generator_of, launch, need
+from ..shared import (
+    Array,
+    ArrayLike,
+    Floats,
+    Frozen,
+    InputError,
+    ShapeError,
+    check_count,
+    check_numbers,
+    generator_of,
+    launch,
+    need,
+)
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase

@@ -12,9 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
-from ..shared import Store, bar, check_count, check_flag, check_seed, need, stopped
+from ..shared import DTypeError, InputError, Store, bar, check_count, check_flag, check_seed, need, stopped
 from . import chain_kernels as ck
 from .chains import Chains, StoredDraws
 from .checks import check_params

@@ -9,12 +9,11 @@ from dataclasses import field
 
 import numpy as np
 
-from portable.errors import InputError
-
 from ..shared import (
     Array,
     ArrayLike,
     Frozen,
+    InputError,
     check_count,
     check_kind,
     check_number,

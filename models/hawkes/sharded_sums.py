@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Shards, reduce
+from ..shared import InputError, Shards, reduce
 from ..shared.sharding import Held, spread
 from . import kernels
 from .excitation import event_terms

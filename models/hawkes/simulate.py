@@ -8,9 +8,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import ArrayLike, Floats, Ints, check_count, check_numbers, check_positive, generator_of
+from ..shared import (
+    ArrayLike,
+    Floats,
+    InputError,
+    Ints,
+    check_count,
+    check_numbers,
+    check_positive,
+    generator_of,
+)
 from .checks import check_params
 from .parameters import ParametersBase
 from .regions import check_box

@@ -18,12 +18,12 @@ import math
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     Floats,
     Frozen,
+    InputError,
     Names,
     SpaceLike,
     check_choice,

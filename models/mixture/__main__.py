@@ -16,9 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 import portable as pk
-from portable.errors import InputError, printable
 
-from ..shared import add_cluster, command, need
+from ..shared import InputError, add_cluster, command, need, printable
 from ..shared.files import check_folder
 from . import cytometry
 from .cytometry import figures, tables

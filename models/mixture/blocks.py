@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError
 
 from ..shared.mapped import rows_of
-from ..shared import Shards, launch, local_space, nodes
+from ..shared import FiniteError, Shards, launch, local_space, nodes
 from ..shared.sharding import even_number
 from . import covariance, kernels
 from .checks import check_points

@@ -4,10 +4,20 @@ finite points: a kernel that reads the points anyway makes it."""
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared.arrays import as_view
-from ..shared import Streamed, as_numbers, check_finite, opened, refuse, warn
+from ..shared import (
+    DTypeError,
+    FiniteError,
+    InputError,
+    ShapeError,
+    Streamed,
+    as_numbers,
+    check_finite,
+    opened,
+    refuse,
+    warn,
+)
 from ..shared.checks import first_not_finite
 
 # rows that are checked together: they fit in a cache, and memory-mapped points are never in memory as a whole

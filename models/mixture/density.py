@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import ArrayLike, ArrayOrView, SpaceLike
+from ..shared import ArrayLike, ArrayOrView, InputError, SpaceLike
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_array, check_table, check_weights

@@ -7,15 +7,15 @@ from typing import Literal
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
 from ..shared import (
     ArrayLike,
     ArrayOrView,
     ClientLike,
+    InputError,
     LargeLike,
     PathLike,
     Real,
+    ShapeError,
     Spaces,
     Store,
     Streamed,

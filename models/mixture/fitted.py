@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
 from ..shared import (
     Array,
     ArrayOrView,
     ClientLike,
+    InputError,
     LargeLike,
+    ShapeError,
     Whole,
     check_choice,
     check_count,

@@ -17,9 +17,8 @@ from typing import Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Frozen, launch
+from ..shared import Frozen, InputError, launch
 from . import covariance, search_kernels
 from .blocks import Components
 from .em_run import Climb

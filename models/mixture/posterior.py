@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import ShapeError
-
-from ..shared import Array, ArrayLike, Names, SpaceLike, check_choice, need, posteriors
+from ..shared import Array, ArrayLike, Names, ShapeError, SpaceLike, check_choice, need, posteriors
 from . import covariance
 from .blocks import Components, Points
 from .checks import check_points

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
-from ..shared import Array, Names, Result, TableLike, Whole, check_count, generator_of
+from ..shared import Array, DTypeError, InputError, Names, Result, TableLike, Whole, check_count, generator_of
 from .checks import check_table
 from .fitted import Fitted
 

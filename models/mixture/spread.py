@@ -3,9 +3,8 @@
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
-from ..shared import launch, reached
+from ..shared import InputError, ShapeError, launch, reached
 from .checks import check_points
 from .rows import on_host
 from .search_kernels import BLOCK, SIDE, column_sums

@@ -22,14 +22,15 @@ from typing import Literal
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
 from ..shared import (
     Array,
     ArrayLike,
     Frozen,
+    InputError,
     LargeLike,
     Real,
+    ShapeError,
     SpaceLike,
     Whole,
     as_numbers,

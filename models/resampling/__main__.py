@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, printable
 
-from ..shared import add_cluster, check_choice, check_count, command, numbers, priors, read_csv
+from ..shared import (
+    InputError,
+    add_cluster,
+    check_choice,
+    check_count,
+    command,
+    numbers,
+    printable,
+    priors,
+    read_csv,
+)
 from . import calibration, iterated
 from .calibration import METHODS, likelihoods, smoothers
 from .figures import draw

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError
 
-from ..shared import Shards, tracked
+from ..shared import FiniteError, InputError, Shards, tracked
 from . import nan_source, row_kernels
 from .filtered import Filtered, collect, joined
 from .filter_run import Run, increments, log_likelihoods

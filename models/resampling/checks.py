@@ -3,9 +3,8 @@
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import as_numbers, refuse
+from ..shared import DTypeError, FiniteError, InputError, ShapeError, as_numbers, refuse
 
 MOST = 2**31 - 1  # particles of a row, or draws: products of two such numbers stay within 64 bits
 

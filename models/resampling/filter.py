@@ -14,14 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
 from ..shared import (
     Array,
     ArrayLike,
     ClientLike,
+    DTypeError,
+    FiniteError,
+    InputError,
     NumberOrArray,
     Real,
+    ShapeError,
     Spaces,
     Whole,
     as_numbers,

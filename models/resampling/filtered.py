@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Array, NumberOrArray, Shown, check_count, launch, reached
+from ..shared import Array, InputError, NumberOrArray, Shown, check_count, launch, reached
 from . import filter_kernels, launches, weight_kernels
 from .nan_source import undefined
 from .checks import MOST

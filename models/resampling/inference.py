@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import ArrayLike, Shards, Whole, check_count, launch, reached
+from ..shared import ArrayLike, InputError, Shards, Whole, check_count, launch, reached
 from . import banks, smoothing_kernels
 from .banks import Rows, by_rows
 from .nan_source import named

@@ -29,11 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import InputError
-
 from ..shared import (
     Array,
     ArrayLike,
+    InputError,
     Names,
     Result,
     Whole,

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
-from ..shared import Array, Names, Prior, check_number
+from ..shared import Array, DTypeError, InputError, Names, Prior, check_number
 
 
 def _check(names, priors, fixed):

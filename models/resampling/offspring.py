@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, ArrayOrView, SpaceLike, launch, reached, reduce
+from ..shared import ArrayLike, ArrayOrView, DTypeError, InputError, SpaceLike, launch, reached, reduce
 from . import kernels, launches
 from .checks import check_rows
 from .weights import TEAM, RowsOrVector, teams, tile_size

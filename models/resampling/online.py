@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError, ShapeError
 
 from ..shared import (
     Array,
     ArrayLike,
+    FiniteError,
     Frozen,
+    InputError,
     NumberOrArray,
     PathLike,
+    ShapeError,
     Whole,
     as_numbers,
     check_choice,

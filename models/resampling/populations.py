@@ -44,9 +44,21 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import ArrayLike, Real, Shards, Whole, as_numbers, check_count, check_share, launch, reached
+from ..shared import (
+    ArrayLike,
+    DTypeError,
+    InputError,
+    Real,
+    ShapeError,
+    Shards,
+    Whole,
+    as_numbers,
+    check_count,
+    check_share,
+    launch,
+    reached,
+)
 from . import kernels
 from .arguments import ModelFunction, check_function, tried
 from .banks import by_rows, rows_of

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import Array, ArrayLike, SpaceLike, Whole, axes_or_new, new_figure
+from ..shared import Array, ArrayLike, InputError, SpaceLike, Whole, axes_or_new, new_figure
 from .posterior import Posterior
 from .smoothing import backward_paths
 from .state_space import StateSpaceModel

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import FiniteError, InputError
 
 from ..shared import (
     ArrayLike,
     ClientLike,
+    FiniteError,
     Frozen,
+    InputError,
     PathLike,
     Prior,
     Spaces,

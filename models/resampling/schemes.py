@@ -9,11 +9,11 @@ from typing import Any, Literal, Protocol, TypeAlias, Union
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
     ArrayLike,
     ArrayOrView,
+    InputError,
     Real,
     SpaceLike,
     Whole,

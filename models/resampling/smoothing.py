@@ -19,9 +19,8 @@ from __future__ import annotations
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import Array, check_count, check_number, check_seed, launch
+from ..shared import Array, InputError, check_count, check_number, check_seed, launch
 from . import smoothing_kernels, weight_kernels
 from .checks import MOST
 from .filtered import Filtered

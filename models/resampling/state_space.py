@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
 
 from ..shared import (
     Array,
     ArrayLike,
+    DTypeError,
     Frozen,
+    InputError,
+    ShapeError,
     SpaceLike,
     Whole,
     as_numbers,

@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
 from ..shared import (
-    NOWHERE,
     Array,
     ArrayOrView,
     Frozen,
+    InputError,
+    NOWHERE,
     PathLike,
     SpaceLike,
     Store,

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import ArrayLike, Frozen, Whole, check_count
+from ..shared import ArrayLike, Frozen, InputError, Whole, check_count
 from .arguments import Params, as_table
 from .state_space import StateSpaceModel
 

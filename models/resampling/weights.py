@@ -9,9 +9,18 @@ import threading
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError
 
-from ..shared import ArrayLike, NumberOrArray, Real, SpaceLike, check_share, launch, reached
+from ..shared import (
+    ArrayLike,
+    DTypeError,
+    InputError,
+    NumberOrArray,
+    Real,
+    SpaceLike,
+    check_share,
+    launch,
+    reached,
+)
 from . import kernels, ancestor_kernels, strata, weight_kernels
 from .checks import check_extremes, check_rows
 from .pairing import SPAN

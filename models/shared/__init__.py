@@ -1,6 +1,8 @@
 """The face of the room that all families share: what most of their files import. What few need is imported
 from its module."""
 
+from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError, printable
+
 from .annotations import (
     Array,
     ArrayLike,

@@ -10,9 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from portable.errors import InputError, printable
-
-from ..shared import add_cluster, check_outputs, command, replacing
+from ..shared import InputError, add_cluster, check_outputs, command, printable, replacing
 from ..shared.store import inside
 from . import fit, TransientMAP, best_renewal, goodness_of_fit, read, select_orders, standard_errors
 from .figures import empirical_correlation, overview

@@ -3,9 +3,19 @@
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from ..shared import DType, as_numbers, check_choice, check_numbers, check_positive, refuse
+from ..shared import (
+    DType,
+    DTypeError,
+    FiniteError,
+    InputError,
+    ShapeError,
+    as_numbers,
+    check_choice,
+    check_numbers,
+    check_positive,
+    refuse,
+)
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
 

@@ -3,9 +3,7 @@
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import new_figure
+from ..shared import InputError, new_figure
 
 _POINTS = 200
 _MOST_LAGS = 8

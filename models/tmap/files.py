@@ -8,11 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError, OrderError, ShapeError
-
 from ..shared import (
-    check_labels,
+    DTypeError,
+    FiniteError,
+    InputError,
+    OrderError,
+    ShapeError,
     check_file,
+    check_labels,
     check_number,
     check_positive,
     looks_dated,

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
 from ..shared import (
     Array,
     ArrayLike,
     DType,
+    DTypeError,
     Frozen,
+    InputError,
     Names,
     PathLike,
     Spaces,

@@ -9,9 +9,8 @@ import contextlib
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError, ShapeError
 
-from ..shared import as_numbers, launch, reached, reduce
+from ..shared import DTypeError, InputError, ShapeError, as_numbers, launch, reached, reduce
 from ..shared.arrays import Copying
 from . import gap_kernels
 

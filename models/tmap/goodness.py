@@ -7,9 +7,7 @@ from dataclasses import field
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import Frozen, SpaceLike, need
+from ..shared import Frozen, InputError, SpaceLike, need
 from .model import TransientMAP, check_model
 from .runs import Runs
 

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError, ShapeError
 
 from ..shared import (
     ArrayLike,
     DType,
     Floats,
+    InputError,
     Ints,
     PathLike,
+    ShapeError,
     Shards,
     SpaceLike,
     Spaces,

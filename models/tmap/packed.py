@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 import portable as pk
-from portable.errors import InputError
 
-from ..shared import launch, reached
+from ..shared import InputError, launch, reached
 from ..shared.sharding import even_number, spaces_of, spread
 from . import gap_kernels, rounding, run_kernels
 from .gaps import intervals_of, own_lengths

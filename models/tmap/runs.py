@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, ShapeError
 
-from ..shared import Array, ArrayLike, Floats, Ints, SpaceLike, as_numbers
+from ..shared import Array, ArrayLike, DTypeError, Floats, Ints, ShapeError, SpaceLike, as_numbers
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, values_at, where_given
 from .packed import KEPT, whole_of

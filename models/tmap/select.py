@@ -6,10 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from portable.errors import InputError
-
 from ..shared import (
     Frozen,
+    InputError,
     check_choice,
     check_count,
     check_positive,

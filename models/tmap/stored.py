@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 import portable as pk
-from portable.errors import ShapeError
 
 from ..shared import (
     Array,
@@ -22,6 +21,7 @@ from ..shared import (
     Ints,
     LargeLike,
     PathLike,
+    ShapeError,
     Streamed,
     as_numbers,
     check_positive,

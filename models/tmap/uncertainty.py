@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ..shared import Array, Frozen, Spaces, connected
+from ..shared import Array, Frozen, InputError, Spaces, connected
 from .checks import check_memory
 from .em import EM
 from .kernels import DEAD

@@ -24,12 +24,12 @@ library: core core/arrays core/compiler/reading core/language core/launch core/p
     library/texts
 library/texts: core/language core/texts errors
 models/edm: errors face models/shared
-models/hawkes: errors face models/shared
+models/hawkes: face models/shared
 models/mixture: errors face models/mixture/cytometry models/shared
 models/mixture/cytometry: errors models/mixture models/shared
 models/resampling: errors face models/shared
 models/shared: errors face
-models/tmap: errors face models/shared
+models/tmap: face models/shared
 numba: core core/arrays core/compiler/reading core/compiler/writing core/language core/launch
     core/machines/cpu core/machines/cuda core/places errors
 roofline: errors face roofline/cases roofline/peers roofline/scoreboard

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ...shared import Array, Names, PathLike, warn, write_csv
+from ...shared import Array, InputError, Names, PathLike, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_spillover

@@ -6,9 +6,7 @@ import re
 
 import numpy as np
 
-from portable.errors import InputError, printable
-
-from ...shared import PathLike, reading, replacing, warn
+from ...shared import InputError, PathLike, printable, reading, replacing, warn
 from .channels import is_mass
 from .parts import number, read_parts
 from .samples import SPILLOVER, Sample, numbered, parse_spillover

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ...shared import need, new_figure, replacing
+from ...shared import InputError, need, new_figure, replacing
 from .. import covariance, figures
 from .labels import Labels, Tally, shares
 from .populations import Populations

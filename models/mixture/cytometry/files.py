@@ -7,9 +7,18 @@ from pathlib import Path
 
 import numpy as np
 
-from portable.errors import InputError, printable
-
-from ...shared import Names, PathLike, check_count, check_file, numbers, read_csv, read_npz, warn
+from ...shared import (
+    InputError,
+    Names,
+    PathLike,
+    check_count,
+    check_file,
+    numbers,
+    printable,
+    read_csv,
+    read_npz,
+    warn,
+)
 from .fcs import read_fcs
 from .samples import Sample, check_spillover, numbered
 

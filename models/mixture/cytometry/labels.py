@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ...shared import Array, Names, PathLike, Result, need, replacing, write_csv
+from ...shared import Array, InputError, Names, PathLike, Result, ShapeError, need, replacing, write_csv
 from .fcs import write
 from .samples import Sample
 

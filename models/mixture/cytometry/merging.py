@@ -7,9 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ...shared import Array, Frozen, check_choice, check_count, check_number
+from ...shared import Array, Frozen, InputError, check_choice, check_count, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode

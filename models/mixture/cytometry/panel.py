@@ -9,9 +9,18 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from portable.errors import DTypeError, InputError
-
-from ...shared import Array, Frozen, Names, check_choice, check_number, check_positive, need, warn
+from ...shared import (
+    Array,
+    DTypeError,
+    Frozen,
+    InputError,
+    Names,
+    check_choice,
+    check_number,
+    check_positive,
+    need,
+    warn,
+)
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
 from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
 

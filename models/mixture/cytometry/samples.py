@@ -8,9 +8,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from portable.errors import InputError, ShapeError
-
-from ...shared import Array, Frozen, Names
+from ...shared import Array, Frozen, InputError, Names, ShapeError
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix

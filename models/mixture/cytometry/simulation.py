@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from portable.errors import InputError
-
-from ...shared import check_count, generator_of
+from ...shared import InputError, check_count, generator_of
 from .samples import Sample
 
 MARKERS = "CD3 CD4 CD8 CD19 CD56 CD14 CD16 CD27 CD45RO CCR7 HLA-DR CD38 CD25 CD127 CXCR5 PD-1".split()
