@@ -14,7 +14,7 @@ from ..core.arrays.scatter import viewed
 from ..core.language.kernel import Function, Kernel
 from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
 from ..core.language.types import fields_of
-from ..core.launch.dispatch import named_arguments, parallel_reduce
+from ..core.launch.dispatch import is_record, named_arguments, parallel_reduce, parts_of
 from ..core.places.policy import MDRangePolicy, RangePolicy, as_policy
 from ..errors import DTypeError, InputError, LanguageError
 from .changes import changed
@@ -193,8 +193,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
     (value, gradient), or (value, gradient, hessian)
     """
     launch = functools.partial(parallel_reduce, label=label)
-    names, order = (gradient, 1) if hessian is None else (hessian, 2)
-    argument = "gradient" if order == 1 else "hessian"
+    argument, names, order = ("gradient", gradient, 1) if hessian is None else ("hessian", hessian, 2)
     if gradient is not None and hessian is not None:
         raise InputError("expected gradient or hessian, not both")
     names = _paths(kernel, names, argument)
@@ -214,7 +213,7 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
 def _kinds(kernel, args, names, argument):
     """Return the arrays by their names, the paths of the numbers of each of the others, and all paths."""
     values = _values(kernel, args, names, argument)
-    arrays = {name: value for name, value in values.items() if getattr(value, "shape", ())}
+    arrays = {n: v for n, v in values.items() if getattr(v, "shape", ()) and not is_record(v)}
     paths = {n: _numbers(kernel, n, v, argument) for n, v in values.items() if n not in arrays}
     return arrays, paths, tuple(sum(paths.values(), []))
 
@@ -269,21 +268,21 @@ def _values(kernel, args, paths, argument):
         first, *fields = path.split(".")
         value = given.get(first)
         for field in fields:
-            if field not in getattr(fields_of(type(value)), "params", ()):
+            parts = dict(zip(*parts_of(value))) if is_record(value) else {}
+            if field not in parts:
                 raise InputError(
                     f"{argument}: '{path}' of kernel '{kernel.name}' is no field of {value!r:.60}"
                 )
-            value = getattr(value, field)
+            value = parts[field]
         found[path] = value if isinstance(value, np.ndarray) else viewed(value)
     return found
 
 
 def _numbers(kernel, path, value, argument):
     """Return the paths of the numbers of an argument, which are floats."""
-    names = fields_of(type(value))
-    if names is not None:
-        fields = ((f"{path}.{f}", getattr(value, f)) for f in names.params)
-        return [p for name, v in fields for p in _numbers(kernel, name, v, argument)]
+    if hasattr(value, "numbered") or fields_of(type(value)):
+        parts = zip(*parts_of(value))
+        return [p for name, v in parts for p in _numbers(kernel, f"{path}.{name}", v, argument)]
     if not isinstance(value, (float, np.floating)):
         hint = "; pass a float" if isinstance(value, (int, np.integer)) else ""
         raise DTypeError(

@@ -17,7 +17,7 @@ def run(function, args):
     params, optional = function.params, function.fn.__defaults__ or ()
     if not len(params) - len(optional) <= len(args) <= len(params):
         raise InputError(f"'{function.name}' takes {len(params)} argument(s), but {len(args)} were given")
-    args = (*args, *optional[len(args) - len(params) :][: len(params) - len(args)])
+    args = (*args, *optional[len(optional) - len(params) + len(args) :])
     specs = described(args)
     if ("host", specs) not in function.compiled:
         function.compiled["host", specs] = _storing_kernel(function, specs)
@@ -35,12 +35,11 @@ def _storing_kernel(function, specs):
     tree = typed(
         function.portable_text, tuple(signature.described()), 1, 1, signature.float_dtype, function.name
     )
-    numbers = [*flat(tree.result)]
     lines = [f"    result = f({', '.join(f'given[{k}]' for k in range(len(specs)))})\n"]
     lines += [f"    outs[{k}][0] = result{path}\n" for k, path in enumerate(_places(tree.result))]
     params = "i", "f", "given", "outs"
     kernel = written(Kernel, f"{function.name}_on_the_host", params, lines, (False, False, 1))
-    return kernel, tree.result, [strong(v.dtype, signature.float_dtype) for v in numbers]
+    return kernel, tree.result, [strong(v.dtype, signature.float_dtype) for v in flat(tree.result)]
 
 
 def written(kind, name, params, lines, options=()):
@@ -53,7 +52,7 @@ def _places(value):
     """Return the paths to the numbers of a result."""
     if not isinstance(value, tuple):
         return [""]
-    names = [f".{name}" for name in getattr(value, "names", ())]
+    names = [f".{name}" for name in getattr(value, "names", ()) if name.isidentifier()]
     return [f"{names[k] if names else f'[{k}]'}{rest}" for k, v in enumerate(value) for rest in _places(v)]
 
 

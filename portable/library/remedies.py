@@ -3,7 +3,7 @@
 import difflib
 import types
 
-from ..core.language import frontend, words
+from ..core.language import words
 from ..core.language.team import Team
 
 
@@ -88,9 +88,9 @@ def of_name(name, known=()):
 
 def of_call(fn, name):
     """Return the replacement of a call that kernels do not support."""
-    if frontend.is_own(fn):
-        return ", where one index or team is at work; it is for the host"
     module = (getattr(fn, "__module__", None) or "").partition(".")[0]
+    if module == "portable":
+        return ", where one index or team is at work; it is for the host"
     if isinstance(fn, types.FunctionType) and module != "numpy":
         return "; mark it with @pk.function"
     last = name.rpartition(".")[2]

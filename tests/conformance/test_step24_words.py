@@ -128,7 +128,9 @@ def test_digamma_of_negative_numbers_and_poles():
         [pk.digamma(-0.5), pk.digamma(-2.25)], [0.03648997397857652, 4.158583564657973], rtol=1e-14
     )
     assert (
-        pk.digamma(0.0) == -math.inf and math.isnan(pk.digamma(-3.0)) and math.isnan(pk.gammainc(-1.0, 2.0))
+        pk.digamma(0.0) == pk.digamma(0) == -math.inf
+        and math.isnan(pk.digamma(-3.0))
+        and math.isnan(pk.gammainc(-1.0, 2.0))
     )
 
 

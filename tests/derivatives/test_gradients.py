@@ -101,6 +101,23 @@ def test_a_record(space):
     assert [float(out.to_numpy()[0]) for out in outs] == [value, gradient[0]]
 
 
+@pk.kernel
+def norms(i, v, x):
+    return pk.norm(v) * x[i]
+
+
+@pk.function
+def powers(x):
+    return pk.vector(x, x * x)
+
+
+def test_vectors(space):
+    policy, x = pk.RangePolicy(0, 2, space=space), move(np.array([1.0, 2.0]), space)
+    value, slopes = pk.parallel_reduce(policy, norms, pk.vector(3.0, 4.0), x, gradient="v")
+    assert_allclose([value, *slopes], [15.0, 1.8, 2.4])
+    assert pk.derivative(powers, "x")(3.0) == (1.0, 6.0)
+
+
 def test_a_box(space):
     x, policy = move(TIMES[:12], space), pk.MDRangePolicy((0, 0), (12, 12), space=space)
     value, gradient = pk.parallel_reduce(policy, paired, 0.3, x, gradient="a")

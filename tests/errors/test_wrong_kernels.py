@@ -298,6 +298,10 @@ x[i] = pk.random.uniform(1, i)
     3 argument\(s\) \(seed, stream, draw\), but 2
 for k in range(3, step=2): x[i] = k
     others take positions
+pk.atomic_add(x, -1, 1.0)
+    index -1 is outside 'x'
+x[i] = pk.derivative(pk.exp, x)
+    it is for the host
 """.strip().splitlines()
 REMEDIES = dict(zip(REMEDIES[::2], map(str.strip, REMEDIES[1::2]))) | {
     "while x[i] > 0: x[i] -= 1\n    else: x[i] = 3": "set a variable before `break`",

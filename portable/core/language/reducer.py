@@ -78,8 +78,9 @@ class Reducer:
         self._given = name, self.combine, identity, self.lift, self.finish, commutes
         self.identity = identity if callable(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
-        self.n_words = len(self.neutral("float64"))
-        for number in self.neutral("float64"):
+        numbers = self.neutral("float64")
+        self.n_words = len(numbers)
+        for number in numbers:
             if not isinstance(number, Real):
                 raise DTypeError(f"{name}: identity is {number!r:.60}; expected numbers")
 

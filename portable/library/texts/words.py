@@ -95,7 +95,7 @@ def digamma(x: Number) -> float:
     y = log(a) - 0.5 / a - series * z - total
     d = (x - rint(x)) * math.pi
     y = y - where(x < 0.0, math.pi / tan(where((x < 0.0) & (d != 0.0), d, 1.0)), 0.0)
-    return where(x == 0.0, copysign(math.inf, -x), where((x < 0.0) & (d == 0.0), math.nan, y))
+    return where(x == 0.0, copysign(math.inf, -1.0 * x), where((x < 0.0) & (d == 0.0), math.nan, y))
 
 
 class Small(np.ndarray):

@@ -333,11 +333,11 @@ def atomic_element(build, node):
         build.fail(node, f"`{ast.unparse(node.args[0])}` is {describe(view)}; atomics work on views")
     check_writable(build, view, node)
     index = build.expr(node.args[1])
-    indices = list(index) if isinstance(index, tuple) else [index]
-    message = f"'{view.label}' has {view.ndim} dimension(s); its index is as many integers"
+    indices = index if isinstance(index, tuple) else (index,)
     if len(indices) > view.ndim or not all(isinstance(i, Operation) for i in indices):
-        build.fail(node, message)
-    build.check_when_typed(lambda: not any(is_float(i.dtype) for i in indices), node, message)
+        build.fail(node, f"'{view.label}' has {view.ndim} dimension(s); its index is as many integers")
+    for index, extent in zip(indices, view.shape):
+        expressions.as_index(build, index, view, extent, node.args[1], node)
     return view, indices
 
 

@@ -162,8 +162,9 @@ class Entry(Launched):
             finals.append(finished(self, reducer, state))
         self.state_words = sum(r.n_words for r in self.reducers)
         finals = self.paired(finals, lambda x, y: complex_of((x, y)))
-        shapes = [*map(_shape, self.given, finals)]
-        self.results = Results(shapes, [stored(v.dtype) for f in finals for v in flat(f)])
+        self.results = Results(
+            [*map(_shape, self.given, finals)], [stored(v.dtype) for f in finals for v in flat(f)]
+        )
         if self.policy_kind in WITH_PREFIXES:
             self._check_prefixes(list(flatten(self.signature.specs[-1:])))
 
