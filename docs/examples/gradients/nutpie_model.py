@@ -30,11 +30,13 @@ def data(seed):
 
 def value_and_gradient(b, x, counts):
     """Return the log-density and its derivatives, shape (K,)."""
-    return pk.parallel_reduce(len(counts), log_density, b, x, counts, gradient="b")
+    return pk.parallel_reduce(
+        pk.RangePolicy(0, len(counts), space="threads"), log_density, b, x, counts, gradient="b"
+    )
 
 
-def sample(x, counts, seed, draws=400, chains=2):
-    """Return draws of the coefficients, shape (chains, draws, K)."""
+def sample(x, counts, seed):
+    """Return 400 draws of the coefficients by each of two chains, shape (2, 400, K)."""
     import nutpie
 
     model = nutpie.compiled_pyfunc.from_pyfunc(
@@ -45,7 +47,7 @@ def sample(x, counts, seed, draws=400, chains=2):
         [(K,)],
         ["b"],
     )
-    found = nutpie.sample(model, draws=draws, tune=300, chains=chains, cores=1, seed=seed, progress_bar=False)
+    found = nutpie.sample(model, draws=400, tune=300, chains=2, cores=1, seed=seed, progress_bar=False)
     return np.asarray(found.posterior["b"])
 
 
