@@ -99,9 +99,10 @@ def numbers_of(column, name, path):
     values = numbers_in(column, name, path).astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
+        entry = np.asarray(column)[bad[0]] or "empty"
         raise FiniteError(
-            f"'{path}', column '{name}', row {bad[0] + 1} is {np.asarray(column)[bad[0]]}; expected a finite"
-            f" number ({bad.size} such row{'s' * (bad.size > 1)})"
+            f"'{path}', column '{name}', row {bad[0] + 1} is {entry}; expected a finite number "
+            f"({bad.size} such row{'s' * (bad.size > 1)})"
         )
     return values
 

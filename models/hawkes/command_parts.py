@@ -28,6 +28,7 @@ from . import (
 from .calibration import BACKGROUNDS, CLUSTERS, calibrate_noise
 
 # initial values of parameters, unless options replace them
+_MOST_STEPS = 1e7  # of the covariates of a season
 _STARTS = {
     **{"mu0": 0.5, "tau_x": 1.6, "tau_t": 336.0, "theta": 0.3, "h": 1.0, "omega": 1.0, "c": 0.1, "p": 1.1},
     **{"q": 1.5, "alpha": 0.5, "gamma": 0.2},
@@ -212,6 +213,10 @@ def seasons_of(options, hours):
     if not periods:
         return {}
     step = min(periods) / 24.0
+    if hours > _MOST_STEPS * step:
+        raise InputError(
+            f"--season is {min(periods):g}; expected at least {24.0 * hours / _MOST_STEPS:g} hours"
+        )
     edges = np.arange(0.0, hours + 2.0 * step, step)
     return {"covariates": Covariates(edges, np.hstack([season(edges, one) for one in periods]))}
 

@@ -150,7 +150,9 @@ def season(edges_h: ArrayLike, period_h: float, n_waves: int = 1) -> Floats:
         Edges that do not increase; a period that is not positive.
     """
     edges = check_edges(edges_h, "edges_h")
-    waves = np.arange(1, check_count(n_waves, "n_waves") + 1) / check_positive(period_h, "period_h")
+    waves = np.arange(1, check_count(n_waves, "n_waves", most=1_000) + 1) / check_positive(
+        period_h, "period_h"
+    )
     angles = np.outer(edges, 2.0j * math.pi * waves)
     means = np.diff(np.exp(angles), axis=0) / np.diff(angles, axis=0)
     return np.concatenate([means.real, means.imag], axis=1)

@@ -104,7 +104,9 @@ def check_sample_weight(weights, n):
     weights = check_array(weights, "sample_weight", (n,))
     refuse(weights < 0.0, weights, "sample_weight", "numbers >= 0")
     if not 1e-100 < weights.sum() < 1e100:
-        raise InputError(f"sample_weight adds up to {weights.sum()} points; expected 1e-100 to 1e100")
+        raise InputError(
+            f"sample_weight adds up to {weights.sum()}, near zero or infinity; expected 1 or more"
+        )
     return weights
 
 

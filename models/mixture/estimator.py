@@ -238,6 +238,7 @@ class DirichletMixture(Fitted):
         weights = check_sample_weight(sample_weight, len(X))
         rows = Rows(X, local_space(client, self.space), BLOCK)
         self._centre, variances = spread_of(rows, weights)
+        self._doubt_units(variances)
         prior, first = self._first(X, variances)
         moves = prior is not None if self.moves is None else self.moves
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):

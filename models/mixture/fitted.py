@@ -308,6 +308,16 @@ class Fitted(Parameters, Saved):
         self.lower_bound_, self._online = history[-1] / total, (climb.moments, total, 0)
         self._warn(total, total)
 
+    def _doubt_units(self, variances):
+        """Warn of columns in which reg_covar is no small part of the variance."""
+        small = np.flatnonzero(variances < 100.0 * self.reg_covar)
+        if small.size and getattr(self, "prior", None) is None:
+            warn(
+                f"reg_covar={self.reg_covar:g} is more than 1 % of the variance of columns {small.tolist()}"
+                " of X, and widens their clusters; expected larger units, or a smaller reg_covar",
+                UserWarning,
+            )
+
     def _warn(self, n, per=1.0):
         """Warn if a fit to n points ended before it had converged, or has components of one point. `per`
         divides an entry of the history to give the objective per point."""

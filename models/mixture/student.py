@@ -211,6 +211,7 @@ class TMixture(Fitted):
             )
         rows = Rows(X, local_space(None, self.space), BLOCK)
         self._centre, variances = spread_of(rows)
+        self._doubt_units(variances)
         few = Few(rows, None, self.n_components, random)
         means = self._first_means(self.n_components, p)
         # the logarithm of the volume of the box that contains all points

@@ -272,6 +272,7 @@ def test_files_that_are_none(tmp_path, told):
         (f"residuals {csv_file} --params {tmp_path}/params.json", "must be a JSON object of mu0"),
         (f"residuals {csv_file} --params {tmp_path}/none.json", "none.json' cannot be read: No such file"),
         (f"fit {csv_file} --horizon-h 0.5", "horizon_h is 0.5, before the last event at 1.0"),
+        (f"fit {csv_file} --season 1e-9", "--season is 1e-09; expected at least"),
     ):
         assert main(f"{options} --out {tmp_path}".split()) == 2 and words in told.err
 

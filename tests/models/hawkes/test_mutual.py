@@ -291,6 +291,7 @@ def test_wrong_calls(monkeypatch):
         (InputError, "expected less than 1", lambda: simulate_mutual(endless, 99.0)),
         (ShapeError, "values has shape", lambda: Covariates([0.0, 1.0, 2.0], [[3.0]])),
         (InputError, "period_h is 0", lambda: season([0.0, 1.0], 0)),
+        (InputError, "n_waves is 1000000000; expected", lambda: season([0.0, 1.0], 24.0, 10**9)),
         (InputError, "cover 0 to 6000 hours", lambda: MutualLikelihood([9e3] * 2, [0, 0], **far)),
         (ShapeError, "params has 0", lambda: simulate_mutual(endless, 1.0, covariates=TABLE)),
         (DTypeError, "must be hawkes.Covariates", lambda: simulate_mutual(endless, 1.0, covariates=3)),

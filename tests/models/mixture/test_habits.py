@@ -2,6 +2,7 @@
 files of fitted mixtures."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 
 from portable.errors import FiniteError, InputError, ShapeError, StorageError
-from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior
+from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior, TMixture
 
 from .problems import WIDE, draw, random_mixture
 
@@ -47,8 +48,8 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     [
         ([1.0], ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
         (-np.ones(600), InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
-        (np.zeros(600), InputError, "sample_weight adds up to 0.0 points"),
-        (np.full(600, 1e300), InputError, "expected 1e-100 to 1e100"),
+        (np.zeros(600), InputError, "sample_weight adds up to 0.0, near zero"),
+        (np.full(600, 1e300), InputError, "sample_weight adds up to .*e.302"),
         (np.full(600, np.nan), FiniteError, r"sample_weight\[0\] is nan"),
     ],
 )
@@ -207,3 +208,15 @@ def test_files_that_are_no_saved_mixtures(tmp_path):
     np.savez(tmp_path / "e.npz", **arrays | {first: np.ones(7)})
     with pytest.raises(InputError, match="is damaged"):
         DirichletMixture.load(tmp_path / "e.npz")
+
+
+@pytest.mark.parametrize("model", [DirichletMixture(2, prior=None), DirichletMixture(2), TMixture(2)])
+def test_small_units_are_told(model):
+    """A prior follows the units of the points; reg_covar does not."""
+    X = default_rng(1).normal(size=(200, 2)) * [1.0, 1e-4]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.set_params(max_iter=2, tol=-1.0, space="serial").fit(X)
+    assert any("of columns [1] of X" in str(one.message) for one in told) == (
+        type(model) is TMixture or model.prior is None
+    )
