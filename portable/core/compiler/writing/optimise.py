@@ -7,7 +7,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from ....errors import LoweringError
 from ...locks import check_interrupt
 
-_PACE = 500_000  # characters of IR that LLVM processes in a second, or more
+_PACE = 2_000_000  # characters of IR that LLVM processes in a second; 2.4 to 4 million on an EPYC
 
 
 def optimise(text, tm, kernel_name, level=3, by_function=False):
