@@ -549,7 +549,7 @@ def _start_all_digits(keys, descending, n_places, space):
     """Return the state of `_move_tile` before the first round: the digits at all places are counted."""
     (members, digit_bits, n_keys), n = _tiling(space), keys.shape[0]
     n_words = ((2 * n_places + -(-n // n_keys)) << digit_bits) + n_places + 1
-    state = empty(n_words, _word_type(n), space)
+    state = empty(n_words, _index_type(n << _WORD_BITS), space)
     parallel_for(RangePolicy(0, state.shape[0], space=space), _clear, state, label="sort.clear")
     parallel_for(
         TeamPolicy(-(-n // _COUNTED), members, space=space),
@@ -656,10 +656,6 @@ def _take_all(order, x, space, dtype=None):
 # ---- arguments
 def _index_type(n):
     return "int32" if n < 2**31 else "int64"
-
-
-def _word_type(n):
-    return _index_type(n << _WORD_BITS)
 
 
 def _widened(x, space):

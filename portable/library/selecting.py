@@ -6,7 +6,7 @@ isolated.
 
 from __future__ import annotations
 
-from .algorithms import _IN_FLIGHT, _check_dtype, _ordered, _vector
+from .algorithms import _IN_FLIGHT, _check_dtype, _ordered, _take_all, _vector
 from ..core.language.annotations import ArrayLike, SpaceLike
 from ..core.launch.dispatch import parallel_for, parallel_scan
 from ..errors import DTypeError, InputError, ShapeError
@@ -245,7 +245,7 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike =
     [3, 2]
     """
     keep, space = _vector(keep, "keep", space, any_dtype=True)
-    if keep.dtype.kind == "f":
+    if keep.dtype.kind not in "biu":
         raise DTypeError(f"keep has dtype {keep.dtype}; expected bool or whole numbers")
     numbers = values is None
     values = keep if numbers else _vector(values, "values", space, any_dtype=True)[0]
@@ -253,6 +253,8 @@ def compact(keep: ArrayLike, values: ArrayLike | None = None, space: SpaceLike =
         raise ShapeError(
             f"values has shape {values.shape}, keep has shape {keep.shape}; expected one value each"
         )
+    if values.dtype.kind == "c":  # which `team.append` does not take
+        return _take_all(compact(keep, None, space), values, space)
     starts = empty(-(-keep.shape[0] // _COMPACTED), "int64", space)
     policy = TeamPolicy(starts.shape[0], _WARP, space=space)
     parallel_for(policy, _count_kept, keep, starts, label="compact.count")

@@ -119,7 +119,6 @@ def test_tiles_that_look_back(monkeypatch, of, dtype):
 def test_tiles_of_more_keys_than_32_bits_count(monkeypatch, of):
     """Use counts, words and numbers of 64 bits, as beyond 2^28 and 2^31 keys."""
     by_teams(monkeypatch, 1, 4, 64)
-    monkeypatch.setattr(algorithms, "_word_type", lambda n: "int64")
     monkeypatch.setattr(algorithms, "_index_type", lambda n: "int64")
     keys = with_all_ends("float32", 300 if of == "checked" else 5_000)
     assert_array_equal(pk.argsort(keys, of).to_numpy(), stable_order(keys))
@@ -185,11 +184,13 @@ def test_top_k_of_no_rows(space):
 def test_compact_keeps_the_order(space):
     for n in [0, 1, 1000]:
         rng = default_rng(5)
-        keep, x = rng.random(n) < 0.4, rng.integers(-9, 9, n).astype("int32")
+        keep = rng.random(n) < 0.4
         assert_array_equal(pk.compact(move(keep, space), space=space).to_numpy(), np.flatnonzero(keep))
-        kept = pk.compact(move(keep.astype("int32"), space), move(x, space), space)
-        assert kept.dtype == np.int32
-        assert_array_equal(kept.to_numpy(), x[keep])
+        for dtype in ("int32", "int8", "complex64"):
+            x = rng.integers(-9, 9, n).astype(dtype)
+            kept = pk.compact(move(keep.astype("int32"), space), move(x, space), space)
+            assert kept.dtype == dtype
+            assert_array_equal(kept.to_numpy(), x[keep])
 
 
 def test_a_view_of_another_memory_is_refused():
