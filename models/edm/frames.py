@@ -29,13 +29,13 @@ def _labels(table):
 def names_of(dataset):
     """Return the name of each column of a dataset; the column's number if it has none."""
     labels = dataset.series if isinstance(dataset, dict) and hasattr(dataset, "series") else _labels(dataset)
-    return list(map(str, range((*np.shape(dataset), 1)[1]) if labels is None else labels))
+    return list(map(str, range((*np.shape(dataset), 1, 1)[1]) if labels is None else labels))
 
 
 def index_of(table):
     """Return the names of a table's rows, the times, as a pandas Index; None if it has none."""
     if module_of(table) == "pandas":
-        return table.index
+        return getattr(table, "index", None)  # an Index has none
     if getattr(table, "times", None) is not None:  # a table from `files.read`
         try:
             import pandas
@@ -357,6 +357,8 @@ def choose(table, names, what="columns"):
     `names` is one name. Columns that are labelled by numbers may be named by strings of these.
     """
     labels, several = _labels(table), listed(names)
+    if not several:
+        raise InputError(f"{what} is empty; expected at least one name")
     if labels is None and np.ndim(table) == 2 and not any(isinstance(name, str) for name in several):
         labels = range(np.shape(table)[1])
     if labels is None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..shared import Array, Result, warn
+from ..shared import ArrayLike, Result, as_numbers, warn
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -40,12 +40,12 @@ class Traits(Result):
     drifting: bool
 
 
-def traits(series: Array, n_series: int = 1) -> Traits:
+def traits(series: ArrayLike, n_series: int = 1) -> Traits:
     """Determine the traits of a series from its known values.
 
     Parameters
     ----------
-    series : ndarray of float, shape (n_times,)
+    series : array-like, shape (n_times,)
         NaN is a missing value.
     n_series : int, default 1
         Number of series in the table: by chance, a season is found in one of 1,000 tables.
@@ -54,6 +54,7 @@ def traits(series: Array, n_series: int = 1) -> Traits:
     -------
     Traits
     """
+    series = as_numbers(series, "series", 1)
     known = series[np.isfinite(series)]
     if len(known) < 4 * FEWEST_BESIDE or known.min() == known.max():
         return Traits(0, False, False)

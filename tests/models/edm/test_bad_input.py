@@ -35,6 +35,7 @@ NEIGHBOURS = [
     ({"library": []}, ShapeError, r"library has shape \(0,\); expected at least one time"),
     ({"library": np.zeros((3, 3, 3))}, ShapeError, r"library has shape \(3, 3, 3\)"),
     ({"library": ["a"] * 30}, DTypeError, "library must hold real numbers, got dtype <U1"),
+    ({"library": 3.0}, ShapeError, r"library has shape \(\)"),
     ({"library": np.full(30, np.nan)}, InputError, "library holds nothing but NaN"),
     ({"library": np.where(X > 0.9, np.inf, X)}, FiniteError, r"library\[2\] is inf"),
     ({"library": GAPS, "E": 3}, InputError, "k is 4, but the library has 0 points"),
@@ -182,3 +183,8 @@ def test_words_in_a_table_are_named():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(DTypeError, match="column 'site' has dtype"):
         edm.cross_map(pandas.DataFrame({"x": X, "site": ["a"] * 30}), 2)
+    with pytest.raises(DTypeError, match="library must hold real numbers, got dtype datetime64"):
+        edm.simplex(pandas.DatetimeIndex(["2026-01-01"] * 30), 2)
+    with pytest.raises(InputError, match="columns is empty; expected at least one name"):
+        edm.simplex(pandas.DataFrame({"x": X}), 2, columns=[])
+    assert edm.traits(X.tolist()) == edm.traits(X)
