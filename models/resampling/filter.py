@@ -6,6 +6,7 @@ exp(log_weight). The n particles of a filter are a row; each row is a filter wit
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
@@ -480,7 +481,23 @@ class ParticleFilter:
                 raise DTypeError(
                     f"{name} returns {len(found)} numbers, initial {wanted}; expected as many of both"
                 )
+            if name == "log_weight":
+                self._doubt_columns(found, state, observation, params)
         return len(state)
+
+    def _doubt_columns(self, value, state, observation, params):
+        """Warn of the first value of an observation on which a log-weight does not depend."""
+        log_weight, others = self.functions[2], np.nan_to_num(observation) + 1.0
+        for column in range(len(observation) * (len(observation) > 1 and bool(np.isfinite(value)))):
+            moved = np.where(np.arange(len(observation)) == column, others, observation)
+            with contextlib.suppress(ArithmeticError):
+                if tried("log_weight", log_weight, params, 0, state, moved, params) == value:
+                    warn(
+                        f"log_weight does not read observations[:, {column}]; expected the values that it"
+                        " reads, in their order",
+                        UserWarning,
+                    )
+                    return
 
 
 def _check_levels(quantiles):

@@ -478,6 +478,13 @@ RUNS = [
 ]
 
 
+def test_a_column_that_is_not_read_is_told():
+    """Such as that of times in a table of times and values."""
+    filters = ParticleFilter(initial, propagate, log_weight, space="serial")
+    with pytest.warns(UserWarning, match=r"log_weight does not read observations\[:, 1\]"):
+        filters.run(np.column_stack([np.arange(3.0), Y[:3]]), 10, params=PARAMS)
+
+
 @pytest.mark.parametrize("functions, given, error, message", RUNS)
 def test_wrong_runs(functions, given, error, message):
     arguments = {"observations": Y[:3], "n_particles": 10, "params": PARAMS, "seed": 0, **given}
