@@ -115,6 +115,12 @@ def test_wrong_team_text(space, kernel, exception, words):
     check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.fills_a_share))
 
 
+def test_a_function_returns_on_every_path(space):
+    words = r"'stores_sometimes' \(.*wrong_kernels.py:\d+\): 'sometimes' returns nothing on some paths"
+    with pytest.raises(LanguageError, match=words):
+        pk.parallel_for(5, wrong.stores_sometimes, move(X, space))
+
+
 @pytest.mark.parametrize("n", [0, 5])
 def test_a_wrong_kernel_is_refused_for_any_size(space, n):
     with pytest.raises(KernelError):

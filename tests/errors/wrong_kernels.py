@@ -128,6 +128,17 @@ def returns_sometimes(i, x):
         return 1.0
 
 
+@pk.function
+def sometimes(x):
+    if x > 2.0:
+        return 1.0
+
+
+@pk.kernel
+def stores_sometimes(i, x):
+    x[i] = sometimes(x[i])
+
+
 @pk.kernel
 def takes_a_number_from_and(i, k):
     k[i] = k[i] and 5

@@ -99,8 +99,7 @@ class Reducer:
         return numbers if isinstance(numbers, tuple) else (numbers,)
 
     def __reduce__(self):
-        own = globals().get(self.name) is self
-        return self.name if own else (Reducer, self._given)
+        return self.name if globals().get(self.name) is self else (Reducer, self._given)
 
     def __repr__(self):
         return f"pk.{self.name}"

@@ -100,11 +100,12 @@ def cast(dtype: Kind, line: str, *reads: str) -> Kind:
 def _scalar(reads, name, plain, line, ulps, also):
     """Add a row for a function of floats; return pk's form of it, which keeps a NumPy scalar's dtype and
     emits no warnings."""
-    n = plain.nin if isinstance(plain, np.ufunc) else len(inspect.signature(plain).parameters)
+    vectorised = isinstance(plain, np.ufunc)
+    n = plain.nin if vectorised else len(inspect.signature(plain).parameters)
 
     def call(*args):
         with np.errstate(all="ignore"):
-            if isinstance(plain, np.ufunc):
+            if vectorised:
                 return plain(*args)
             kinds = [type(v) for v in args if isinstance(v, np.floating)]
             result = plain(*map(float, args))
@@ -114,7 +115,7 @@ def _scalar(reads, name, plain, line, ulps, also):
     _enter(
         Word(
             name,
-            plain if isinstance(plain, np.ufunc) else call,
+            plain if vectorised else call,
             (reads, name, n),
             line,
             (call, plain, *also),

@@ -113,7 +113,10 @@ class Build(Operations):
 
     def _returned(self, frame):
         """Return the result of a source that was built into a frame, at the place of its call."""
-        if frame.text.single_return:
+        text = frame.text
+        if frame.caller and frame.results and not text.always_returns:
+            self.fail(text.tree, f"'{text.name}' returns nothing on some paths", LanguageError, text)
+        if text.single_return:
             result = mapped(self.rounded, frame.result)
         elif not frame.results:
             return None

@@ -235,8 +235,8 @@ class Here(NamedTuple):
         here = self.restricted_to(live if self.mask is None else b.and_(self.mask, live))
         if block.parted_from(node.body):
             return here
-        more = b.append_basic_block("more")  # skipped by a pack if all its lanes have returned
-        b.go(more, self.ops.any_lane(here.mask), here.call.exit_block)
+        # skipped by a pack if all its lanes have returned
+        b.go(b.append_basic_block("more"), self.ops.any_lane(here.mask), here.call.exit_block)
         return here._replace(alive=True)
 
 
@@ -284,8 +284,7 @@ def _item(here, view, k, item):
     """Return an index or the bounds of a slice of a part."""
     if isinstance(item, tuple):
         return tuple(i and here.value(i) for i in item)
-    base = here.scope.values[view.base]
-    return here.lower.watch.index(here, base, k, here.value(item))
+    return here.lower.watch.index(here, here.scope.values[view.base], k, here.value(item))
 
 
 def _chosen(ops, view, views, number):

@@ -126,8 +126,7 @@ class Code:
 
     def bounds(self):
         """Return begin and end of each dimension of a box."""
-        n = int(self.policy_kind[-1])
-        return [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(n)]
+        return [(self.extra(f"begin{k}"), self.extra(f"end{k}")) for k in range(int(self.policy_kind[-1]))]
 
     def loop(self, begin, end, step, body, metadata=""):
         """Emit a loop over index = begin, begin + step, ... while index + step <= end; return the first

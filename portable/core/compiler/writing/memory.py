@@ -235,8 +235,7 @@ class Memory:
         """Return a loaded value as a number."""
         ops, b = self.ops, self.ops.b
         if dtype == "bfloat16":  # the upper half of a float32
-            bits = b.zext(x, ops.shaped(I32, x))
-            return b.bitcast(b.shl(bits, 16), ops.shaped(F32, x))
+            return b.bitcast(b.shl(b.zext(x, ops.shaped(I32, x)), 16), ops.shaped(F32, x))
         x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
         return ops.convert(x, dtype, loaded_dtype(dtype))
 

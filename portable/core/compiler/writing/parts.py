@@ -81,6 +81,5 @@ def _bound(ops, v, extent):
     bound = ops.index_number(v)
     if isinstance(bound, int):
         return ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)
-    below = ops.b.icmp_signed("<", bound, 0)
-    behind = ops.b.select(below, ops.b.add(bound, extent), bound)
+    behind = ops.b.select(ops.b.icmp_signed("<", bound, 0), ops.b.add(bound, extent), bound)
     return ops.smaller(ops.larger(behind, 0), extent)

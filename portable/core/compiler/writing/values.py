@@ -339,8 +339,9 @@ class Ops:
             return Value(dtype, UNIFORM, x) if op == "//" else Value(dtype, LINEAR, x, step=1, aligned=True)
         kind, step = consecutive(op, a, b, dtype)
         if kind == UNIFORM:
-            x = self.b.sub_nsw(a.ir, b.ir)
-            return Value(dtype, UNIFORM, self.convert(x, "int64", self.strong(dtype)))
+            return Value(
+                dtype, UNIFORM, self.convert(self.b.sub_nsw(a.ir, b.ir), "int64", self.strong(dtype))
+            )
         if kind is None:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))

@@ -68,8 +68,7 @@ class Scan(Scanned):
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
         lows = [b.add_nsw(begin, b.mul_nsw(k, size)) for k in numbers]
-        high = cpu.smaller(self.code, b.add_nsw(lows[0], size), end)
-        self._packs(lows, high, carries, outs)
+        self._packs(lows, cpu.smaller(self.code, b.add_nsw(lows[0], size), end), carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
         self.code.target.poll_flag(self.ops)
