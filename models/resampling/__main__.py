@@ -118,7 +118,7 @@ def maximise(
                 make, kept = getattr(priors, prior), known
             kept[name] = make(*map(float, given.split(",")))
         chosen.need("maximise", "log_weight")
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise InputError(f"--model {model}, --params {params}: {error}") from error
     y = np.stack([numbers(own, name, data) for name, own in read_csv(data).items()], axis=1)
     run, along = (iterated.profile, (profile, values)) if profile else (iterated.maximise, ())

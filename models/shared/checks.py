@@ -19,7 +19,7 @@ from .files import is_same_file, numbers
 from .mapped import Streamed, opened
 
 
-_MISSING = "", "nan", "NaN", "None", "<NA>", "NaT"  # missing labels, as text
+UNNAMED = "", "nan", "NaN", "None", "<NA>", "NaT"  # missing labels, as text
 _FEW = 64  # number of elements below which a test in Python is faster than in NumPy
 
 
@@ -91,7 +91,7 @@ def check_labels(value, name):
     if labels.ndim != 1 or not labels.size:
         raise ShapeError(f"{name} has shape {labels.shape}; expected a label for each row")
     if labels.dtype.kind not in "iub":
-        missing = np.isin(labels.astype(str), _MISSING)
+        missing = np.isin(labels.astype(str), UNNAMED)
         if missing.any():
             raise FiniteError(f"{name}[{missing.argmax()}] is missing; expected a label for each row")
     return labels

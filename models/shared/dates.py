@@ -6,9 +6,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from portable.errors import DTypeError, FiniteError, InputError
+from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
-from .checks import check_choice
+from .checks import UNNAMED, check_choice
 
 _DAY = r"(\d{1,4})(?P<mark>[-/.])(\d{1,2})(?P=mark)(\d{1,4})"
 _CLOCK = r"(?:[T ]+(\d{1,2}):([0-5]\d)(?::([0-5]\d|60)(?:[.,](\d{1,9}))?)?\s*([AaPp][Mm])?)?"
@@ -24,15 +24,20 @@ def _with_kind(column):
     return column, getattr(getattr(column, "dtype", None), "kind", None)
 
 
+def _known(column):
+    """Return the first entry that is not missing, or None."""
+    return next((entry for entry in column if str(entry) not in UNNAMED), None)
+
+
 def looks_dated(column):
-    """Return True if a column contains dates: of NumPy, pandas or Python, or strings of which the first is a
-    date."""
+    """Return True if a column contains dates: of NumPy, pandas or Python, or strings of which the first known
+    one is a date."""
     column, kind = _with_kind(column)
     if kind == "M":
         return True
     if kind in ("f", "i", "u", "b") or not len(column):
         return False
-    first = next(iter(column))
+    first = _known(column)
     return isinstance(first, (datetime.date, np.datetime64)) or (
         isinstance(first, str) and _TEXT.fullmatch(first) is not None
     )
@@ -71,7 +76,7 @@ def as_dates(column, name, order=None):
         found = np.asarray(column).astype("datetime64[us]")
     else:
         entries = list(column)
-        if entries and isinstance(next((e for e in entries if e is not None), None), str):
+        if isinstance(_known(entries), str):
             found = _of_text(entries, name, order and check_choice(order, "date_order", ORDERS))
         else:
             found = np.array(
@@ -90,6 +95,8 @@ def since_first(column, name, order, end, unit):
     """Return a column of dates, as of `as_dates`, in units since the first of them; the record's end, a date
     or None, in the same; and the first."""
     moments = as_dates(column, name, order)
+    if not len(moments):
+        raise ShapeError(f"{name} is empty; expected at least one date")
     first = moments.min()
     if end is not None:
         (end,) = as_dates(np.array([end]) if isinstance(end, np.datetime64) else [end], "end")
@@ -137,7 +144,7 @@ def _parts_of(entry, name, row):
     since midnight, in UTC if it has a zone."""
     parts = _TEXT.fullmatch(entry) if isinstance(entry, str) else None
     if parts is None:
-        if entry is None or not str(entry).strip():
+        if str(entry).strip() in UNNAMED:
             raise FiniteError(f"{name}, row {row} is no time; expected a date and time")
         raise DTypeError(
             f"{name}, row {row} is {entry!r}; expected a date and time such as 2026-01-31T12:30 or "

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ...shared import Array, Frozen, InputError, check_choice, check_count, check_number
+from ...shared import Array, Frozen, InputError, check_choice, check_count, check_kind, check_number
 from ..checks import check_table
 from ..estimator import DirichletMixture
 from .modes import groups_by_mode
@@ -86,6 +86,7 @@ def merge(
     of Machine Learning Research 8 (2007), 1687.
     """
     check_merging(method, n_populations)
+    check_kind(model, "model", DirichletMixture, "be mixture.DirichletMixture")
     X = check_table(X, n_features=model.n_features_in_)
     share = check_number(least_share, "least_share", least=0.0)
     least_cells = max(check_count(least_cells, "least_cells"), share * len(X))

@@ -259,6 +259,8 @@ def _logicle_scales():
 
 
 def _check_samples(samples):
+    if isinstance(samples, Sample):
+        raise DTypeError("samples is one cytometry.Sample; expected a list of them")
     if not samples:
         raise InputError("samples is empty; expected at least one")
     for sample in samples:

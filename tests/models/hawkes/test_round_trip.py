@@ -91,6 +91,8 @@ WRONG = [
 def test_wrong_tables(table, change, error, words):
     with pytest.raises(error, match=words):
         read_catalogue(table, **{"time": "when"} | change)
+    with pytest.raises(ShapeError, match="column 'when' is empty; expected at least one date"):
+        read_catalogue({name: values[:0] for name, values in table.items()}, time="when")
     with pytest.raises(ShapeError, match=r"p has shape \(3,\)"):
         read_catalogue(table, time="when").joined(p=np.ones(3))
 

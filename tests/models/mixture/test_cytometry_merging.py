@@ -160,6 +160,8 @@ def test_merges_that_are_none(options, words):
     model, X, _ = chain()
     with pytest.raises(pk.InputError, match=words):
         cytometry.merge(model, X, **options)
+    with pytest.raises(pk.DTypeError, match="model must be mixture.DirichletMixture, got int"):
+        cytometry.merge(3, X)
 
 
 def test_signatures_name_the_markers_that_part_populations():

@@ -166,6 +166,7 @@ def compensated(*names):
             "every cell is saturated, or not a number",
         ),
         ([], {}, "samples is empty"),
+        (sample(), {}, "samples is one cytometry.Sample"),
         ([raw_cells()], {}, "expected cytometry.Sample"),
     ],
 )

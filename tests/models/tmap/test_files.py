@@ -162,6 +162,7 @@ WRONG = [
     (lambda: from_events(EVENTS, run="user", timeout=0.0), InputError, "timeout is 0.0"),
     (lambda: from_events({"time": ["2026-01-01", "soon"]}), DTypeError, "time, row 2 is 'soon'"),
     (lambda: from_events({"time": ["2026-01-01", None]}), FiniteError, "time, row 2 is no time"),
+    (lambda: from_events({"time": [np.nan, "2026-01-01"]}), FiniteError, "time, row 1 is no time"),
     (
         lambda: from_events({"time": ["2026-02-30", "2026-03-01"]}),
         DTypeError,
