@@ -571,8 +571,9 @@ def describe_adopted(interface, memory):
     """
     place, readonly = interface["data"]
     try:
-        layout = interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory
-        spec, aligned, behind = _layout(*layout)
+        spec, aligned, behind = _layout(
+            interface["typestr"], interface["shape"], interface.get("strides"), readonly, memory
+        )
     except (InputError, TypeError):  # a view reports the reason in more detail
         return None
     return None if place % aligned else (spec, _pack_word(place or 64) + behind)

@@ -182,7 +182,8 @@ class Here(NamedTuple):
         llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
-        return Value(variable.dtype, variable.kind, self.b.load(place, llvm_type))
+        x, likely = self.b.load(place, llvm_type), self.scope.likely.get(variable, 0)
+        return Value(variable.dtype, variable.kind, x, likely=likely)
 
     def place_of(self, variable):
         """Return the stack slot of a variable."""
@@ -302,8 +303,9 @@ def _chosen(ops, view, views, number):
 
 def _set(here, s):
     b, variable, loops = here.b, s.variable, here.loops
-    place = here.place_of(variable)
-    x = here.ops.get(here.value(s.value), variable.dtype, variable.kind)
+    place, value, likely = here.place_of(variable), here.value(s.value), here.scope.likely
+    likely[variable] = value.difference or likely.get(variable, 0)
+    x = here.ops.get(value, variable.dtype, variable.kind)
     blended = s.inner and variable.kind == VARYING and here.ops.W > 1 and here.mask is not None
     own, last = None, loops[-1] if loops else None
     if last and s.loop is last.node and s.loop.body and variable in last.free:

@@ -4,10 +4,11 @@ from ..reading.tree import node
 
 
 class Scope:
-    """Values of a source's nodes so far, slots of its variables, and its team."""
+    """Values of a source's nodes so far, slots of its variables with the likely difference between lanes, and
+    its team."""
 
     def __init__(self, team=None):
-        self.values, self.slots, self.team = {}, {}, team
+        self.values, self.slots, self.likely, self.team = {}, {}, {}, team
 
 
 class OpenCall:

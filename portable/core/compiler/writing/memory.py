@@ -178,7 +178,7 @@ class Memory:
     def _gathered(self, here, indices, pointers, vector, size):
         """Return a vector by a gather, or by one load if the elements turn out to be consecutive."""
         ops, gathered = self.ops, partial(self._masked_load, here, "gather", pointers, vector, size, None)
-        if all(v.kind != VARYING or v.step != 1 for v in indices):
+        if all(v.likely != 1 for v in indices):
             return gathered()
         first, steps = ops.lane(pointers, 0), pack_of_numbers(I64, tuple(range(0, size * ops.W, size)))
         consecutive = ops.all_lanes(ops.b.icmp_unsigned("==", pointers, self.pointers(first, steps)))

@@ -82,9 +82,9 @@ class Value(Number):
     """Number in a kernel: dtype, kind, the LLVM value, and the Python number if it is known.
 
     For a linear number, `ir` is lane 0's number (for int32, before wrapping), and `step` the difference
-    between lanes, of a varying number the likely one, or 0; `aligned`: the number (of lane 0) is a known
-    multiple of W. For a product of floats without fastmath, `factors` are the two factors: a sum with it is
-    rounded once.
+    between lanes; `likely` is that which lanes of a varying number probably have, or 0. `aligned`: the number
+    (of lane 0) is a known multiple of W. For a product of floats without fastmath, `factors` are the two
+    factors: a sum with it is rounded once.
     """
 
     dtype: str
@@ -94,6 +94,12 @@ class Value(Number):
     step: int = 0
     aligned: bool = False
     factors: tuple = ()
+    likely: int = 0
+
+    @property
+    def difference(self):
+        """The difference between lanes, certain or likely."""
+        return self.step or self.likely
 
 
 @node
@@ -310,9 +316,9 @@ class Ops:
             dtype,
             kind,
             result,
-            step=moved and (a.step or b.step),
             aligned=stays_aligned(op, a, b, dtype, kind, self.W),
             factors=(a, b) if op == "*" and is_float(dtype) and not self.flags else (),
+            likely=moved and (a.difference or b.difference),
         )
 
     def _fused(self, op, a, b, dtype, kind):
@@ -400,7 +406,7 @@ class Ops:
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
         x = self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind))
-        return Value(dtype, kind, x, step=a.step or b.step)
+        return Value(dtype, kind, x, likely=a.difference or b.difference)
 
     # ---- addresses and extents: LLVM values or Python integers
     def bytes_times(self, index, stride):

@@ -6,7 +6,7 @@ from ...compiler.writing.lines import Builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype
-from ...compiler.writing.values import F32, F64, I1, I16, I32, I64, I8, Value
+from ...compiler.writing.values import F32, F64, I16, I32, I64, I8, Value
 from . import engine, interrupt_polls
 from .guard import guard
 
@@ -39,7 +39,7 @@ class CpuTarget:
         if engine.pack_registers() < 32:
             return ops.mask_value(None)
         bits = ops.b.call(_HIDE, [I64(-1)], attrs=("readnone",))
-        return ops.b.bitcast(ops.b.trunc(bits, ir.IntType(ops.W)), ir.VectorType(I1, ops.W))
+        return ops.b.bitcast(ops.b.trunc(bits, ir.IntType(ops.W)), ops.mask_type)
 
     @staticmethod
     def native(ops, name, v, fast):
