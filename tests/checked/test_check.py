@@ -184,6 +184,17 @@ def test_a_cast_that_cuts_is_reported():
     assert pk.check(3, narrowed, x, zeros(4, np.int32)).ok
     (found,) = pk.check(4, narrowed, x, zeros(4, np.int32)).findings
     assert (found.kind, found.members) == ("integer overflow", ("index 3",))
+    assert "compute in pk.int64, or" in found.message
+
+
+@pk.kernel
+def twice(i, x, out):
+    out[i] = x[i] + x[i]
+
+
+def test_nothing_is_wider_than_int64():
+    (found,) = pk.check(1, twice, np.array([2**62]), zeros(1, np.int64)).findings
+    assert "beyond int64; compute in floats, or" in found.message
 
 
 def test_large_arrays_of_which_little_is_reached():

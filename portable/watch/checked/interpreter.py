@@ -175,10 +175,11 @@ class Run(Numbers):
 
     def overflow(self, message, site):
         """Record a signed integer that does not fit."""
+        wider = "floats" if "int64" in message else "pk.int64"
         self.note(
             "integer overflow",
             SITES[site],
-            f"{message}; compute in pk.int64, or in an unsigned type if it should wrap",
+            f"{message}; compute in {wider}, or in an unsigned type if it should wrap",
         )
 
     def diverged(self, waiting, other):
