@@ -135,11 +135,9 @@ class Walk:
             self.statement(node)
         build.order += self.old[self.next :]
 
-    def block(self, block, setup=()):
+    def block(self, block):
         nodes, block.body = block.body, []
         with self.build.inside(block):
-            for s in setup:
-                self.sets(s)
             for node in nodes:
                 self.statement(node)
 
@@ -183,11 +181,8 @@ class Walk:
 
     # ---- statements
     def set(self, s):
+        """Assign a variable's tangents, in its dtype, after itself."""
         self.keep(s)
-        self.sets(s)
-
-    def sets(self, s):
-        """Assign a variable's tangents, in its dtype, beside itself."""
         for k in bits(self.mask(s.variable)):
             slope = self.slope(s.value, k)
             if slope.const is None:
@@ -201,10 +196,9 @@ class Walk:
             self.block(block)
 
     def inner(self, call):
-        self.keep(call)
         own = call.text.is_own  # portable's functions issue no warnings
         self.quiet += own
-        self.block(call.body, call.setup)
+        self.regions(call)
         self.quiet -= own
         if not call.text.single_return:
             self.outputs(call)

@@ -38,7 +38,7 @@ def _seeded_result(build, base, args, node, paths):
     if result is None or not all(isinstance(v, Operation) for v in flat(result)):
         build.fail(base.tree, "it returns no number", LanguageError, base)
     call = build.block.body[at + len(seeds)]
-    call.setup, call.body.body = [], [*seeds, *call.setup, *call.body.body]
+    call.body.body = [*seeds, *call.body.body]
     del build.block.body[at : at + len(seeds)]
     return seeds, result
 

@@ -77,8 +77,8 @@ def assigned(target, nodes):
     """Return the targets of assignments, in order: variables, and elements of arrays."""
     found = {}
     for s in every(nodes):
-        sets = s.setup if s.__class__ is Call else [s]
-        found |= dict.fromkeys(q.variable for q in sets if q.__class__ is Set)
+        if s.__class__ is Set:
+            found[s.variable] = None
         if getattr(s, "op", "") in WRITES:
             found |= dict.fromkeys(target.elements(s.view))
     return found

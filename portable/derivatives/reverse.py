@@ -132,7 +132,7 @@ class Reverse:
                 return
 
     def call(self, s, env):
-        self.forward([*s.setup, *s.body.body], env)
+        self.forward(s.body.body, env)
         env[LEFT] = zero("int")
 
     def leave(self, s, env):

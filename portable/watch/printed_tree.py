@@ -80,8 +80,6 @@ def _leave(of, s):
 
 def _call(of, s):
     yield f"{s.text.name}({', '.join(map(of, s.inputs))}):"
-    for assignment in s.setup:
-        yield from map("  {}".format, _set(of, assignment))
 
 
 _LINES = {

@@ -330,7 +330,7 @@ class Code:
             name = self.names[s] = self.new("f")
             self.write_line(f"def {name}():")
         with self.inside() if apart else nullcontext():
-            self.block([*s.setup, *s.body.body])
+            self.block(s.body.body)
         if not (apart or s.text.single_return):
             self.write_line("return")  # followed by names of results that are never read
         if apart:

@@ -95,7 +95,6 @@ class Build(Operations):
                 frame.direct[name] = value
             else:
                 self.assign(name, value, text.tree)
-        call.setup, call.body.body = call.body.body, []
         self.statements(text.tree.body)
         self.frame, self.block, self.depth, self.gone, self.line, self.at = outer
         return self._returned(frame)

@@ -270,7 +270,7 @@ class Rejoin:
 
 @node
 class Call:
-    """Source inlined at one place: the kernel, or a function. `setup` assigns its parameters.
+    """Source inlined at one place: the kernel, or a function.
 
     `outputs` : the numbers that represent its results in later operations
     """
@@ -278,7 +278,6 @@ class Call:
     text: object
     body: Block
     inputs: list = ()
-    setup: list = ()
     outputs: list = ()
     n_results: int = 0
     varying_return: bool = False

@@ -358,8 +358,6 @@ def _call(here, node):
         return here
     call = OpenCall(here.call.depth + 1 if here.call else 1)
     inner = here._replace(call=call, loops=(), own=here.own or node.text.file in ELEMENTARY_FILES)
-    for assignment in node.setup:
-        _set(inner, assignment)
     if not node.text.single_return:
         call.exit_block = b.append_basic_block("exit")
         if ops.W > 1 and node.varying_return:
