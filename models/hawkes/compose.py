@@ -153,7 +153,8 @@ def compose(
         There is no such decay or distance; growth without marks; `within_h` or dimensions that do not fit.
     """
     check_choice(distance, "distance", Shape)
-    if check_flag(growth, "growth") and not check_flag(marks, "marks"):
+    marks, growth = check_flag(marks, "marks"), check_flag(growth, "growth")
+    if growth and not marks:
         raise InputError("growth is True without marks; expected marks=True")
     n_dims = check_count(n_dims, "n_dims", 1, 3)
     if distance == "power_law" and n_dims != 2:
@@ -172,7 +173,7 @@ def compose(
     if within_h is not None and decay != "omori":
         raise InputError("within_h is for the Omori law; leave it out, or take decay='omori'")
     spec = None if isinstance(decay, Decay) else (decay, within_h)
-    return _class_of(part, distance, bool(marks), bool(growth), n_dims, spec)
+    return _class_of(part, distance, marks, growth, n_dims, spec)
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from ..shared import (
     Names,
     check_choice,
     check_count,
+    check_flag,
     check_kind,
     need,
     refuse,
@@ -243,6 +244,7 @@ def fit_mutual(
     """
     check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
     rates = check_rates(likelihood.n_events / likelihood.hours if rates is None else rates)
+    fixed_rates, errors = check_flag(fixed_rates, "fixed_rates"), check_flag(errors, "errors")
     problem = _Problem(likelihood, rates, _check_weights(weights, rates), fixed_rates or weights is not None)
     found = problem.solve(check_count(max_iter, "max_iter"))
     params = problem.params(found.x)

@@ -250,7 +250,8 @@ class ParticleFilter:
                 "keep is True, but in_place keeps no states of earlier steps; expected one of them"
             )
         levels = _check_levels(quantiles)
-        means = check_flag(means, "means") or check_flag(variances, "variances")
+        variances = check_flag(variances, "variances")
+        means = check_flag(means, "means") or variances
         asked = banks.Asked(
             seed, keep, means, variances, levels, moments, self.n_moments(moments, data), on_nan
         )

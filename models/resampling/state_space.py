@@ -27,6 +27,7 @@ from ..shared import (
     Whole,
     as_numbers,
     check_count,
+    check_flag,
     check_seed,
     launch,
     reached,
@@ -163,7 +164,7 @@ class StateSpaceModel(Frozen, eq=False):
             A guided filter is requested but the model lacks guide or log_guide; `ParticleFilter` refuses an
             option.
         """
-        if guided:
+        if check_flag(guided, "guided"):
             self.need("a guided filter", "guide", "log_guide")
             options |= {"guide": self.guide, "log_guide": self.log_guide}
         return ParticleFilter(

@@ -15,6 +15,7 @@ from ..shared import (
     OrderError,
     ShapeError,
     check_file,
+    check_flag,
     check_labels,
     check_number,
     check_positive,
@@ -89,7 +90,7 @@ def from_frame(
             raise InputError(f"{upper}[{k}] is {high[k]}, {gap}[{k}] {values[k]}; expected a higher limit")
         still, values = np.isinf(high), np.where(np.isinf(high), values, 0.5 * (values + high))
         resolution = np.where(still, 1.0, 2.0 * (high - values))
-    if alone:
+    if check_flag(alone, "alone"):
         return Runs.from_gaps(values, still, resolution=resolution)
     codes = _runs_of(frame, run, values, gap, _NO_RUN)
     order, lengths = np.argsort(codes, kind="stable"), np.bincount(codes)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...shared import DType, PathLike, check_choice
+from ...shared import DType, PathLike, check_choice, check_flag
 from ..covariance import Covariance
 from ..estimator import DirichletMixture
 from ..starts import Init
@@ -116,6 +116,7 @@ def fit(
     ConvergenceWarning
     """
     check_merging(method, n_populations)
+    rare, halves = check_flag(rare, "rare"), check_flag(halves, "halves")
     panel = panel or Panel.of(samples)
     points = pooled(panel, samples, cells_per_sample, seed).astype(check_choice(dtype, "dtype", DType))
     options = {"covariance": covariance, "max_iter": max_iter, "tol": _TOL, "random_state": seed}

@@ -277,6 +277,7 @@ def test_wrong_calls(monkeypatch):
     monkeypatch.setattr(mutual, "_MOST_EVENTS", 10_000)
     endless = Mutual([9.0], [[9.0]], 9.0)
     far = {"start_h": 1.0, "covariates": TABLE}
+    pair = MutualLikelihood([1.0, 2.0], [0, 0])
     for error, words, call in (
         (OrderError, r"times\[1\] = 1.0 follows", lambda: MutualLikelihood([2.0, 1.0], [0, 0])),
         (InputError, "are these nanoseconds", lambda: MutualLikelihood([0.0, 1e17], [0, 0])),
@@ -296,6 +297,7 @@ def test_wrong_calls(monkeypatch):
         (ShapeError, "params has 0", lambda: simulate_mutual(endless, 1.0, covariates=TABLE)),
         (DTypeError, "must be hawkes.Covariates", lambda: simulate_mutual(endless, 1.0, covariates=3)),
         (InputError, "immigrants are expected", lambda: simulate_mutual(Mutual([9.0], [[0.0]], 9.0), 1e9)),
+        (DTypeError, "fixed_rates must be True or", lambda: fit_mutual(pair, fixed_rates="no")),
     ):  # fmt: skip
         with pytest.raises(error, match=words):
             call()

@@ -153,6 +153,7 @@ WRONG = [
     (lambda: from_events({"time": [1.0, np.inf]}), FiniteError, r"time\[1\] is inf"),
     (lambda: from_events({"time": [1, 2], "u": ["a", None]}, run="u"), FiniteError, r"u\[1\] is missing"),
     (lambda: from_events({"time": ["2026-03-01 10:75"]}), DTypeError, "time., row 1 is .2026-03-01 10:75"),
+    (lambda: from_frame({"gap": [1.0]}, alone="no"), DTypeError, "alone must be True or False"),
     (lambda: from_events({"time": []}), ShapeError, "column 'time' is empty"),
     (
         lambda: from_events({"time": [1.0, 2.0], "u": [1, 2]}, run="u"),
