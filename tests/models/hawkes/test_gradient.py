@@ -123,7 +123,6 @@ def test_the_information_is_computed_once_a_place(monkeypatch):
     monkeypatch.setattr(
         Likelihood, "log_gradients", lambda self, all: asked.append(all) or compute(self, all)
     )
-    monkeypatch.setattr(Likelihood, "log_gradient", None)
     found = fit(Likelihood(*random_events(100), space="serial"), start=PARAMS)
     assert found.converged and len(asked) == found.n_iterations == len({several[0] for several in asked})
     assert {len(several) for several in asked} == {1 + 2 * len(found.free)}
