@@ -226,11 +226,8 @@ def check_library(columns, libraries, lag, times, k, radius):
 def check_library_sizes(sizes, most, least):
     """Return library sizes as int64; raise unless each is from `least` to `most`."""
     sizes = check_wholes(sizes, "library_sizes")
-    for size in sizes.tolist():
-        if not least <= size <= most:
-            raise InputError(
-                f"library_sizes holds {size}; expected {least} (k) to {most} (points of the library)"
-            )
+    wrong, expected = (sizes < least) | (sizes > most), f"{least} (k) to {most} (points of the library)"
+    refuse(wrong, sizes, "library_sizes", expected)
     return sizes
 
 

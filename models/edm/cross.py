@@ -14,7 +14,6 @@ from ..shared import (
     ArrayLike,
     ClientLike,
     DType,
-    DTypeError,
     InputError,
     PathLike,
     Real,
@@ -24,6 +23,7 @@ from ..shared import (
     Whole,
     check_choice,
     check_flag,
+    check_kind,
     check_positive,
     connected,
     local_space,
@@ -384,9 +384,7 @@ def _check_out(out, checkpoint, *arrays):
     """Return the file for the result and the folder of the checkpoint, as paths or None."""
     if out is None:
         return None, checkpoint
-    if not isinstance(out, (str, os.PathLike)):
-        raise DTypeError(f"out must be the name of a file, got {out!r} of type {type(out).__name__}")
-    out = Path(out)
+    out = Path(check_kind(out, "out", (str, os.PathLike), "be the name of a file"))
     if out.suffix != ".npy":
         raise InputError(f"out is '{out}'; expected the name of a .npy file")
     if not out.parent.is_dir():

@@ -232,11 +232,7 @@ def series_of(library, columns, target, segments=None):
     if target is not None:
         target = with_times(without_xarray(target, "target"), (), "target", segments)
     other = index_of(target)
-    if index is not None and other is not None and not index.equals(other):
-        if len(index) != len(other):
-            raise ShapeError(
-                f"target has {len(other)} times; expected {len(index)}, as many as the library has"
-            )
+    if not (index is None or other is None or len(index) != len(other) or index.equals(other)):
         t = np.argmax(np.asarray(index != other))
         raise InputError(
             f"target and library differ in time: at {t} {other[t]!s} and {index[t]!s}; align them first"

@@ -12,7 +12,6 @@ import portable as pk
 from ..shared import (
     Array,
     ArrayLike,
-    InputError,
     Label,
     Real,
     ShapeError,
@@ -21,6 +20,7 @@ from ..shared import (
     Whole,
     as_numbers,
     check_finite,
+    check_fractions,
     check_number,
     launch,
     refuse,
@@ -148,8 +148,7 @@ def smap(
     Sugihara, Phil. Trans. R. Soc. A 348 (1994), 477; equation (5) of `portable.models.edm`.
     """
     theta, penalty = _check_theta(theta), check_number(penalty, "penalty", least=0)
-    if not 0 <= check_number(l1_ratio, "l1_ratio") <= 1:
-        raise InputError(f"l1_ratio is {l1_ratio}; expected 0 to 1")
+    check_fractions(l1_ratio, "l1_ratio", 0)
     window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
     problem = Problem(library, columns, target, points, E, window, "float64")
     with pk.use(space):

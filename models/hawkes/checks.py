@@ -13,13 +13,14 @@ from ..shared import (
     OrderError,
     ShapeError,
     as_numbers,
+    check_each,
     check_kind,
     check_number,
     check_numbers,
     looks_dated,
     warn,
 )
-from .parameters import Background, check_each, ParametersBase
+from .parameters import Background, ParametersBase
 
 
 _LONGEST_H = 1e9  # longer than any record

@@ -27,6 +27,7 @@ from ..shared import (
     Ints,
     ShapeError,
     check_count,
+    check_each,
     check_kind,
     check_number,
     check_numbers,
@@ -34,7 +35,6 @@ from ..shared import (
     generator_of,
     refuse,
 )
-from .checks import check_each
 from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
 from .simulate import generations, sort_events
 

@@ -15,12 +15,12 @@ from ..shared import (
     Names,
     check_choice,
     check_count,
+    check_each,
     check_flag,
     check_kind,
     need,
     refuse,
 )
-from .checks import check_each
 from .covariates import growth_of, unit_of
 from .fit import covariance_of, standard_score
 from .mutual import Mutual, check_rates

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..shared.annotations import Function
-from ..shared import InputError, Names, ShapeError, check_numbers, check_positive, refuse
+from ..shared import InputError, Names, check_each, check_numbers, check_positive, refuse
 from .triggering import EXPONENTIAL, Triggering
 
 _SHARED_UNITS = {"mu0": "1", "tau_x": "km", "tau_t": "h", "theta": "1"}
@@ -241,11 +241,3 @@ class Background:
     def typical(self) -> float:
         """The mean density over events, or 1 if it is 0 at all of them."""
         return float(self.density.mean()) or 1.0
-
-
-def check_each(values, name, n, what="events", n_dims=1):
-    """Return numbers as float64; raise unless there are n of them, or rows, one for each of n events."""
-    values = check_numbers(values, name, n_dims)
-    if len(values) != n:
-        raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
-    return values

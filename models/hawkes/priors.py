@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..shared import DTypeError, InputError, Prior, check_kind
+from ..shared import InputError, Prior, check_kind
 from ..shared.priors import half_normal, normal
 from . import triggering
 
@@ -59,10 +59,7 @@ def check_priors(priors, params_type):
             raise InputError(
                 f"priors has '{name}', which is no coordinate; expected one of {', '.join(found)}"
             )
-        if not isinstance(prior, Prior):
-            raise DTypeError(
-                f"priors['{name}'] must be made by half_normal, gamma, log_normal or uniform, got {prior!r}"
-            )
+        check_kind(prior, f"priors['{name}']", Prior, "be made by half_normal, gamma, log_normal or uniform")
         if prior.low < 0.0 or prior.coefficients is None:
             raise InputError(f"priors['{name}'] is {prior.text}; expected a density from 0 on, not beta")
     return found | priors

@@ -12,12 +12,11 @@ import portable as pk
 
 from ..shared import (
     Floats,
-    InputError,
     Ints,
     check_count,
     check_flag,
+    check_fractions,
     check_kind,
-    check_number,
     check_positive,
     launch,
 )
@@ -84,9 +83,7 @@ def posterior_probabilities(
     check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     n_draws = check_count(n_draws, "n_draws")
     check_flag(keep, "keep")
-    quantiles = [check_number(q, "quantiles", least=0.0) for q in np.atleast_1d(quantiles).tolist()]
-    if max(quantiles, default=0.0) > 1.0:
-        raise InputError(f"quantiles holds {max(quantiles)}; expected 0 to 1")
+    quantiles = np.atleast_1d(check_fractions(quantiles, "quantiles"))
     n, done, kept = likelihood.n_events, 0, []
     with pk.use(likelihood.space):
         moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)
@@ -105,7 +102,7 @@ def posterior_probabilities(
             )
             done += 1
         found = pk.zeros((len(quantiles), n))
-        for row, q in enumerate(quantiles):
+        for row, q in enumerate(quantiles.tolist()):
             launch(n, bin_quantile, q, done, bins, row, found)
         mean, squares = moments.to_numpy() / done
         sd = np.sqrt(np.maximum(squares - mean**2, 0.0))

@@ -12,7 +12,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..shared import DTypeError, InputError, Store, bar, check_count, check_flag, check_seed, need, stopped
+from ..shared import (
+    DTypeError,
+    InputError,
+    Store,
+    bar,
+    check_count,
+    check_flag,
+    check_kind,
+    check_seed,
+    need,
+    stopped,
+)
 from . import chain_kernels as ck
 from .chains import Chains, StoredDraws
 from .checks import check_params
@@ -227,8 +238,7 @@ def _collect(arrays, start, free, n_warmup, thin, seed, complete, priors):
 def _check_starts(start, n_chains):
     if start is None or isinstance(start, ParametersBase):
         return [start or START]
-    if not isinstance(start, (list, tuple)):
-        raise DTypeError(f"start must be Parameters or a sequence of them, got {type(start).__name__}")
+    check_kind(start, "start", (list, tuple), "be Parameters or a sequence of them")
     if len(start) != n_chains:
         raise InputError(f"start holds {len(start)} parameters for {n_chains} chains; expected one each")
     starts = [check_params(params) for params in start]

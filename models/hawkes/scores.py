@@ -15,13 +15,13 @@ from ..shared import (
     Frozen,
     InputError,
     check_count,
+    check_each,
     check_kind,
     check_number,
     check_numbers,
     check_positive,
     need,
 )
-from .checks import check_each
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
 from .likelihood import Likelihood

@@ -143,8 +143,7 @@ def check_covariances(covariances, shape, name):
 def check_variances(variances, shape, name):
     """Return positive numbers of the given shape."""
     variances = check_array(variances, name, shape)
-    if (variances <= 0.0).any():
-        raise InputError(f"{name} is not positive somewhere; expected variances")
+    refuse(variances <= 0.0, variances, name, "a positive variance")
     return variances
 
 

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..shared import Array, DTypeError, InputError, Names, Result, TableLike, Whole, check_count, generator_of
+from ..shared import (
+    Array,
+    InputError,
+    Names,
+    Result,
+    TableLike,
+    Whole,
+    check_count,
+    check_kind,
+    generator_of,
+)
 from .checks import check_table
 from .fitted import Fitted
 
@@ -75,8 +85,7 @@ def _check_candidates(candidates):
     if not candidates:
         raise InputError("candidates is empty; expected at least one mixture by its name")
     for name, model in candidates.items():
-        if not isinstance(model, Fitted):
-            raise DTypeError(f"candidates[{name!r}] is a {type(model).__name__}; expected a mixture")
+        check_kind(model, f"candidates[{name!r}]", Fitted, "be a mixture")
 
 
 def _hold_out(model, X, folds, out):

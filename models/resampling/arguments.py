@@ -8,7 +8,7 @@ import numpy as np
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, PortableError, ShapeError
 
-from ..shared import Array, ArrayLike, as_numbers, check_finite, refuse
+from ..shared import Array, ArrayLike, as_numbers, check_finite, check_kind, refuse
 from .filter_kernels import user_draw
 
 ModelFunction: TypeAlias = "pk.Function[..., Any]"
@@ -84,9 +84,7 @@ def check_names(params, names):
 
 def check_function(function, name):
     """Raise an error if a function is not a `pk.function`."""
-    if not isinstance(function, type(user_draw)):
-        raise DTypeError(f"{name} must be marked with @pk.function, got {function!r:.60}")
-    return function
+    return check_kind(function, name, type(user_draw), "be marked with @pk.function")
 
 
 def not_infinite(values, name):

@@ -32,7 +32,7 @@ from ..shared import (
     check_choice,
     check_count,
     check_flag,
-    check_number,
+    check_fractions,
     check_seed,
     connected,
     local_space,
@@ -147,9 +147,7 @@ class ParticleFilter:
             self.draw = functools.partial(self.draw, n_steps=check_count(n_steps, "n_steps", 1, 2**31 - 1))
         elif n_steps is not None:
             raise InputError(f"n_steps is {n_steps}; method {method!r} takes none")
-        self.threshold = check_number(threshold, "threshold", least=0.0)
-        if self.threshold > 1:
-            raise InputError(f"threshold is {threshold}; expected 0 to 1")
+        self.threshold = float(check_fractions(threshold, "threshold", 0))
         self.in_place, self.ordered = check_flag(in_place, "in_place"), check_flag(ordered, "ordered")
         self.spaces = space
         self.space = None if space is None else spaces_of(space)[0]
@@ -249,7 +247,7 @@ class ParticleFilter:
             raise InputError(
                 "keep is True, but in_place keeps no states of earlier steps; expected one of them"
             )
-        levels = _check_levels(quantiles)
+        levels = check_fractions(quantiles, "quantiles", 1)
         variances = check_flag(variances, "variances")
         means = check_flag(means, "means") or variances
         asked = banks.Asked(
@@ -340,7 +338,7 @@ class ParticleFilter:
         ShapeError, DTypeError, FiniteError, InputError
             As `run`.
         """
-        levels = _check_levels(quantiles)
+        levels = check_fractions(quantiles, "quantiles", 1)
         return Online(self, n_particles, params, n_values, n_inputs, seed, variances, levels, moments, on_nan)
 
     def count(self, n_particles: Whole) -> int:
@@ -499,10 +497,3 @@ class ParticleFilter:
                         UserWarning,
                     )
                     return
-
-
-def _check_levels(quantiles):
-    levels = as_numbers(list(quantiles), "quantiles", 1) if len(quantiles) else np.zeros(0)
-    if len(levels) and not ((levels >= 0) & (levels <= 1)).all():
-        raise InputError(f"quantiles is {tuple(quantiles)}; expected levels from 0 to 1")
-    return levels.astype(np.float64)

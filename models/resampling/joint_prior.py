@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..shared import Array, DTypeError, InputError, Names, Prior, check_number
+from ..shared import Array, DTypeError, InputError, Names, Prior, check_kind, check_number
 
 
 def _check(names, priors, fixed):
@@ -24,11 +24,13 @@ def _check(names, priors, fixed):
                     f"{', '.join(names)}"
                 )
     for name, prior in priors.items():
-        if not isinstance(prior, Prior):
-            raise DTypeError(
-                f"priors[{name!r}] must be made by normal, half_normal, gamma, log_normal, uniform or"
-                f" beta of portable.models.resampling.priors, got {prior!r:.60}"
-            )
+        check_kind(
+            prior,
+            f"priors[{name!r}]",
+            Prior,
+            "be made by normal, half_normal, gamma, log_normal, uniform or beta of"
+            " portable.models.resampling.priors",
+        )
     both = [n for n in names if n in priors and n in fixed]
     neither = [n for n in names if n not in priors and n not in fixed]
     if both or neither:

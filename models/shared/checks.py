@@ -128,6 +128,14 @@ def check_numbers(value, name, n_dims=None):
     return check_finite(as_numbers(value, name, n_dims), name)
 
 
+def check_each(values, name, n, what="events", n_dims=1):
+    """Return numbers as float64; raise unless there are n of them, or rows, one for each of n events."""
+    values = check_numbers(values, name, n_dims)
+    if len(values) != n:
+        raise ShapeError(f"{name} has {len(values)} entries for {n} {what}; expected one each")
+    return values
+
+
 def check_count(value, name, least=1, most=None):
     """Return an integer; raise unless it is from `least` to `most`."""
     if value.__class__ is not int and (
@@ -173,6 +181,13 @@ def check_share(value, name):
     if not 0.0 < check_number(value, name) < 1.0:
         raise InputError(f"{name} is {value}; expected a share between 0 and 1: 0.95 for 95 %")
     return float(value)
+
+
+def check_fractions(values, name, n_dims=None):
+    """Return numbers from 0 to 1, both included, as float64."""
+    values = check_numbers(values, name, n_dims)
+    refuse((values < 0.0) | (values > 1.0), values, name, "0 to 1")
+    return values
 
 
 def check_choice(value, name, choices):

@@ -26,6 +26,7 @@ import portable as pk
 from portable.errors import InputError
 
 from . import command
+from .checks import check_choice, check_outputs
 from .extras import new_figure as new_figure
 from .files import write
 
@@ -178,8 +179,7 @@ class Study:
         data: str | os.PathLike | None = None,
         command: str = "",
     ) -> None:
-        if size not in self.settings:
-            raise InputError(f"size is {size!r}; expected one of {', '.join(map(repr, self.settings))}")
+        check_choice(size, "size", self.settings)
         self.size, self.size_name = self.settings[size], size
         self.space = pk.default_space() if space is None else space
         folder = data or os.environ.get("PORTABLE_DATA")
@@ -279,8 +279,7 @@ def run(study: type[Study], options: Namespace) -> Study:
     """
     wanted = _checked(study, options.only)
     out = Path(options.out)
-    if not out.absolute().parent.is_dir():
-        raise InputError(f"--out is {out}: there is no folder {out.absolute().parent}")
+    check_outputs(options, "out")
     new_figure()  # raises before the computation if matplotlib is missing
     data = getattr(options, "data", None)
     line = f"python docs/papers/{_name(study)}.py" + f" --{options.size}" * (options.size != "middle")
@@ -301,6 +300,5 @@ def run(study: type[Study], options: Namespace) -> Study:
 def _checked(study, only):
     """Return the requested sections, in the order of the paper."""
     for name in only or ():
-        if name not in study.sections:
-            raise InputError(f"--only is {name!r}; expected one of {', '.join(study.sections)}")
+        check_choice(name, "--only", study.sections)
     return [name for name in study.sections if name in (only or study.sections)]

@@ -36,6 +36,7 @@ import portable as pk
 from portable.errors import DTypeError, InputError, SpaceError
 
 from .annotations import ClientLike, Function, Spaces
+from .checks import check_kind
 from .cluster import Workers
 from .places import Held, Node, Place, Values, on_host, shared_out, total
 from .places import nodes as nodes
@@ -324,8 +325,7 @@ def spaces_of(space: Spaces) -> list[str | pk.Space]:
     if not space:
         raise InputError("space is an empty list; expected the name of a space, or of several in parallel")
     for one in space:
-        if not isinstance(one, (str, pk.Space)):
-            raise DTypeError(f"space holds {one!r} of type {type(one).__name__}; expected names of spaces")
+        check_kind(one, "space", (str, pk.Space), "hold names of spaces")
     return list(space)
 
 

@@ -36,9 +36,10 @@ from types import TracebackType
 import numpy as np
 
 import portable as pk
-from portable.errors import DTypeError, InputError, StorageError
+from portable.errors import InputError, StorageError
 
 from .annotations import Array, PathLike
+from .checks import check_kind
 from .files import cannot_write, read_bytes, sync, write
 from .fingerprints import Unnamed, digest, fingerprint
 from .mapped import Streamed
@@ -91,10 +92,7 @@ class Store:
         self._written, self._cost, self._pid = time.monotonic(), 0.0, os.getpid()
         if path is None:
             return
-        if not isinstance(path, (str, os.PathLike)):
-            raise DTypeError(
-                f"{name} must be the name of a folder, got {path!r} of type {type(path).__name__}"
-            )
+        check_kind(path, name, (str, os.PathLike), "be the name of a folder")
         self.path = Path(path)
         run = {"format": FORMAT, "job": job, "numpy": ".".join(np.__version__.split(".")[:2])}
         run |= settings_as_json(settings, name)

@@ -12,12 +12,13 @@ from ..shared import (
     ShapeError,
     as_numbers,
     check_choice,
-    check_numbers,
+    check_each,
     check_positive,
     refuse,
 )
+from ..shared.arrays import as_view
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
-from .gaps import is_given, off_multiples, own_gaps, own_lengths, view_in_space, where_given
+from .gaps import off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
 MOST_ORDER = 1000
 MOST_BRANCHES = 16  # a GPU team's sums are in shared memory, and grow with the square
@@ -73,7 +74,8 @@ def check_censored(censored, n_runs):
     """Check the flags of open runs; return True or False for each run, shape (n_runs,)."""
     if censored is None:
         return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
-    array = pk.asview(censored).to_numpy() if is_given(censored) else np.asarray(censored)
+    view = as_view(censored)
+    array = np.asarray(censored) if view is None else view.to_numpy()
     if array.shape != (n_runs,):
         raise ShapeError(
             f"censored has shape {array.shape}; expected ({n_runs},), as there are {n_runs} runs"
@@ -97,9 +99,7 @@ def check_resolution(resolution, n_gaps):
     """Return a resolution as a number, or widths of intervals as an array of shape (n_gaps,)."""
     if np.ndim(resolution) == 0:
         return check_positive(resolution, "resolution")
-    widths = check_numbers(resolution, "resolution", 1)
-    if widths.size != n_gaps:
-        raise ShapeError(f"resolution has {widths.size} entries for {n_gaps} gaps; expected one each")
+    widths = check_each(resolution, "resolution", n_gaps, "gaps")
     refuse(widths <= 0.0, widths, "resolution", "a width above 0")
     return widths
 

@@ -11,20 +11,15 @@ import numpy as np
 import portable as pk
 
 from ..shared import DTypeError, InputError, ShapeError, as_numbers, launch, reached, reduce
-from ..shared.arrays import Copying
+from ..shared.arrays import Copying, as_view
 from . import gap_kernels
-
-
-def is_given(array):
-    """Return True if an array has its own description of its memory: a View, or an array of a device."""
-    return isinstance(array, pk.View) or hasattr(array, "__cuda_array_interface__")
 
 
 def where_given(array, name):
     """Make a View of a vector of real numbers in its memory; numbers on the host that kernels cannot read are
     copied to float64."""
-    if is_given(array):
-        view = pk.asview(array)
+    view = as_view(array)
+    if view is not None:
         if view.dtype.kind not in "fiu":
             raise DTypeError(f"{name} must hold real numbers, got dtype {view.dtype}")
         if view.ndim != 1:

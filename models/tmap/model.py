@@ -35,6 +35,7 @@ from ..shared import (
     nodes,
     read_json,
     reduce,
+    refuse,
     write,
 )
 from ..shared.sharding import Held, total
@@ -122,8 +123,8 @@ class TransientMAP:
             array = check_numbers(value, name, len(shape))
             if array.shape != shape:
                 raise ShapeError(f"{name} has shape {array.shape}; expected {shape}, as there are {n} orders")
-            if name != "rates" and array.min() < 0.0:
-                raise InputError(f"{name} holds {array.min()}; probabilities are not negative")
+            if name != "rates":
+                refuse(array < 0.0, array, name, "a probability")
             setattr(self, name, array)
         if not SMALLEST <= self.rates.min() <= self.rates.max() <= LARGEST:
             raise InputError(

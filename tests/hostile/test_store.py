@@ -126,7 +126,7 @@ def test_a_second_one_is_told_who_holds_it(tmp_path):
 
 
 def test_wrong_folders(tmp_path):
-    with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got 3 of type int"):
+    with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got int"):
         opened(3)
     with pytest.raises(InputError, match="the folder '.*absent' does not exist"):
         opened(tmp_path / "absent" / "run")

@@ -16,6 +16,7 @@ from ...shared import (
     InputError,
     Names,
     check_choice,
+    check_kind,
     check_number,
     check_positive,
     need,
@@ -264,8 +265,7 @@ def _check_samples(samples):
     if not samples:
         raise InputError("samples is empty; expected at least one")
     for sample in samples:
-        if not isinstance(sample, Sample):
-            raise DTypeError(f"samples holds a {type(sample).__name__}; expected cytometry.Sample")
+        check_kind(sample, "samples", Sample, "hold cytometry.Sample")
 
 
 def _places(sample, channels):

@@ -99,9 +99,9 @@ CONVERGENCE = [
     (
         {"library_sizes": [2]},
         InputError,
-        r"library_sizes holds 2; expected 3 \(k\) to 29 \(points of the library\)",
+        r"library_sizes\[0\] is 2; expected 3 \(k\) to 29 \(points of the library\)",
     ),
-    ({"library_sizes": [10, 30]}, InputError, "library_sizes holds 30"),
+    ({"library_sizes": [10, 30]}, InputError, r"library_sizes\[1\] is 30"),
     ({"library_sizes": []}, ShapeError, r"library_sizes has shape \(0,\)"),
     ({"library_sizes": [5.5]}, DTypeError, "library_sizes must be whole numbers"),
     ({"target": X[:-1]}, ShapeError, "target has 29 times; expected 30"),

@@ -235,7 +235,7 @@ def test_interrupted_chains_go_on_to_the_same_draws(tmp_path, monkeypatch):
         sample_posterior(SMALL, **OPTIONS | {"seed": 9}, checkpoint=path)
     with pytest.raises(InputError, match="the folder .* does not exist"):
         sample_posterior(SMALL, **OPTIONS, checkpoint=tmp_path / "absent" / "chains")
-    with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got 3 of type int"):
+    with pytest.raises(DTypeError, match="checkpoint must be the name of a folder, got int"):
         sample_posterior(SMALL, **OPTIONS, checkpoint=3)
 
 
