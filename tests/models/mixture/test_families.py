@@ -133,7 +133,7 @@ def test_the_family_is_chosen_by_points_not_seen():
     assert found.best == "t 3" and found.scores.shape == (5,)
     with pytest.raises(InputError, match="candidates is empty"):
         mixture.select({}, X)
-    with pytest.raises(DTypeError, match=r"candidates\['x'\] is a int"):
+    with pytest.raises(DTypeError, match=r"candidates\['x'\] must be a mixture, got int"):
         mixture.select({"x": 3}, X)
 
 
