@@ -96,7 +96,7 @@ def test_a_filter_is_named_by_its_number_among_all(cluster_of):
 def test_no_spaces():
     with pytest.raises(InputError, match="space is an empty list"):
         edm.cross_map(jobs.series(), 2, space=[])
-    with pytest.raises(DTypeError, match="space holds 3"):
+    with pytest.raises(DTypeError, match="space must hold names of spaces, got int"):
         edm.cross_map(jobs.series(), 2, space=["serial", 3])
 
 

@@ -167,7 +167,7 @@ def compensated(*names):
         ),
         ([], {}, "samples is empty"),
         (sample(), {}, "samples is one cytometry.Sample"),
-        ([raw_cells()], {}, "expected cytometry.Sample"),
+        ([raw_cells()], {}, "samples must hold cytometry.Sample"),
     ],
 )
 def test_panels_that_cannot_be(samples, options, words):
