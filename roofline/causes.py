@@ -168,14 +168,14 @@ def _meeting(counts, ceilings):
 
 def _of_gathers(kernel, ceilings, took):
     """Return the causes of element-wise gathers or scatters in a CPU's code."""
-    counts, gathered, written = kernel.counts, collections.Counter(), 0
+    counts, ran, gathered, written = kernel.counts, collections.Counter(), collections.Counter(), 0
     for (place, name, of), n in counts.executed.items():
-        if name in ("masked.gather", "masked.scatter"):
-            elements = n * lanes_and_type(of)[0]
-            if name == "masked.gather":
-                gathered[place] += elements
-            else:
-                written += elements
+        lanes, masked = lanes_and_type(of)[0], name.startswith("masked")
+        if masked or lanes == 1 or name.endswith("element"):
+            ran[place, name] += n * lanes if masked else n
+    for place in {place for place, _ in ran}:  # a lane's own load is put into the pack
+        gathered[place] = ran[place, "masked.gather"] + min(ran[place, "load"], ran[place, "insertelement"])
+        written += ran[place, "masked.scatter"] + min(ran[place, "store"], ran[place, "extractelement"])
     if not (scattered := gathered.total() + written):
         return
     text = f"it reads or writes {scaled(scattered)} elements at scattered places, one by one"
@@ -205,7 +205,7 @@ def _of_gathers(kernel, ceilings, took):
 def _rows_across_lanes(counts, ceilings, gathered, took):
     """Return the cause of rows across lanes, or None: each index traverses a separate row, so that its
     neighbour's element is a row away, and a pack gathers elements that are adjacent for a single index."""
-    place, elements = max(gathered.items(), key=lambda one: one[1], default=("", 0))
+    [(place, elements)] = gathered.most_common(1)
     loads = {
         operation.rpartition(" ")[2]: n
         for (line, operation, _), n in counts.text.items()
