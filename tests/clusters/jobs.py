@@ -292,7 +292,8 @@ def smc_squared(**where):
 def searches(**where):
     chosen = {name: SAMPLED[name] for name in "priors fixed n_chains seed".split()}
     chosen |= {"start": {"phi": 0.7, "sigma": 0.5}, "n_iterations": 3, "space": "serial"}
-    found = resampling.maximise(resampling.ready.linear_gaussian, observed(), 20, **chosen | where)
+    with pytest.warns(RuntimeWarning, match="take more n_iterations"):
+        found = resampling.maximise(resampling.ready.linear_gaussian, observed(), 20, **chosen | where)
     return [found.ends, found.logs]
 
 

@@ -84,7 +84,7 @@ HAWKES = [
         EVENTS.replace(b"y_km,", b"x_km,").replace(b"t_hours\n", b"t_hours\n"),
         "no column 'y_km'|2 columns 'x_km'",
     ),
-    ("word.csv", EVENTS + b"1,2,N/A\n", "column 't_hours', row 9 is 'N/A'"),
+    ("word.csv", EVENTS + b"1,2,N/A\n", "column 't_hours', row 9 is N/A"),
     ("plain.csv.gz", EVENTS, "Not a gzipped file"),
     ("cut.csv.gz", gzip.compress(EVENTS * 99)[:40], "ended before the end-of-stream"),
     ("junk.npz", b"PK\x03\x04" + b"x" * 400, "not a zip file"),
