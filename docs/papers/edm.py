@@ -15,8 +15,8 @@ import numpy as np
 
 import portable as pk
 
-from portable.models.shared import page
-from portable.models.shared.page import Compared
+import page
+from page import Compared
 from portable.models.edm.cross import cross_map
 from portable.models.edm.neighbours import knn
 from portable.models.edm.simulated import coupled_logistic
@@ -85,7 +85,7 @@ class Point:
 
 
 class Paper(page.Study):
-    """See `portable.models.shared.page.Study`."""
+    """See `page.Study`."""
 
     title = "kEDM: neighbours, lookups and cross maps: Figures 2 to 9 and Table 1"
     source = (

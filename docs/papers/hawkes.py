@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.models.shared import page
+import page
 from portable.models.shared.checks import check_count
 from portable.models.shared.extras import need
-from portable.models.shared.page import Compared
+from page import Compared
 from portable.models.hawkes import figures
 from portable.models.hawkes.catalogue import read_catalogue
 from portable.models.hawkes.fit import fit
@@ -67,7 +67,7 @@ class Size:
 
 
 class Paper(Speed):
-    """The study of the paper; see `portable.models.shared.page.Study`.
+    """The study of the paper; see `page.Study`.
 
     Parameters
     ----------

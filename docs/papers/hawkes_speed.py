@@ -6,8 +6,8 @@ import numpy as np
 
 import portable as pk
 
-from portable.models.shared import page
-from portable.models.shared.page import Compared
+import page
+from page import Compared
 from portable.models.hawkes.likelihood import Likelihood
 from portable.models.hawkes.parameters import Parameters
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import portable as pk
 
-from portable.models.shared import page
+import page
 from portable.models.mixture import covariance
 from portable.models.mixture.blocks import Components, Points
 from portable.models.mixture.density import log_density
@@ -39,7 +39,7 @@ class Size:
 
 
 class Paper(page.Study):
-    """See `portable.models.shared.page.Study`."""
+    """See `page.Study`."""
 
     title = "Massively parallel mixtures: mvNormalPDF and calcSigma of Appendices B and C"
     source = (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import portable as pk
 
-from portable.models.shared import page
+import page
 from portable.models.shared.checks import check_count
 from portable.models.resampling import figures
 from portable.models.resampling.study import (
@@ -46,7 +46,7 @@ _FEW = ("multinomial", "stratified", "systematic", "metropolis", "rejection")
 
 
 class Paper(page.Study):
-    """See `portable.models.shared.page.Study`.
+    """See `page.Study`.
 
     Parameters
     ----------

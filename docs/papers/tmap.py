@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portable.models.shared import page
-from portable.models.shared.page import Compared
+import page
+from page import Compared
 from portable.models.tmap.em import EM
 from portable.models.tmap.fit import fit, paper_start
 from portable.models.tmap.model import TransientMAP
@@ -77,7 +77,7 @@ def runs_like(data, share=1.0, seed=1):
 
 
 class Paper(page.Study):
-    """See `portable.models.shared.page.Study`."""
+    """See `page.Study`."""
 
     title = "EM for transient Markovian arrival processes: Table 1, Figures 3 and 4"
     source = (

@@ -14,10 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 from portable import roofline
-from portable.models.shared import page
 from portable.models import tmap
 
 sys.path.append(str(Path(__file__).parents[2] / "docs" / "papers"))
+import page
+from page import Compared, Page
 from docs.papers.edm import TABLE_1
 from docs.papers.edm import Paper as EdmPaper
 from portable.models.hawkes import Likelihood, Parameters
@@ -26,7 +27,6 @@ from docs.papers.hawkes import Paper as HawkesPaper
 from docs.papers.hawkes_numbers import highest_density, smoothed_share, thin_near, thin_share
 from docs.papers.hawkes_speed import FITTED
 from docs.papers.mixture import Paper as MixturePaper
-from portable.models.shared.page import Compared, Page
 from portable.models.resampling import schemes
 from docs.papers.resampling import Paper as ResamplingPaper
 from portable.models.resampling.study import Design, excess, study, weight_set

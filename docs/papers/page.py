@@ -1,6 +1,6 @@
 """Page on the reproduction of a paper: its tables and figures, printed values next to computed ones, as HTML.
 
-A program of docs/papers has a subclass of `Study` with a method for each table and figure; `main` runs the
+A program of this folder has a subclass of `Study` with a method for each table and figure; `main` runs the
 requested ones at one of four sizes, and rewrites the page after each, so that it is complete up to there if a
 long run is stopped.
 """
@@ -25,10 +25,10 @@ from typing import NoReturn
 import portable as pk
 from portable.errors import InputError
 
-from . import command
-from .checks import check_choice, check_outputs
-from .extras import new_figure as new_figure
-from .files import write
+from portable.models.shared import command
+from portable.models.shared.checks import check_choice, check_outputs
+from portable.models.shared.extras import new_figure as new_figure
+from portable.models.shared.files import write
 
 NOT_RUN = "not run here"
 _SAMPLED = 80  # dots per inch of figures with many points
