@@ -144,13 +144,20 @@ def _prepare(options):
     return _Job(options, folder, events, likelihood, start, fixed, earlier)
 
 
+def _catalogue(options, **how):
+    """Read the events, and displace their locations by --jitter."""
+    options.end = parts.number_or_text(options.end)
+    events = read_catalogue(options.events, **command.arguments_of(options, read_catalogue), **how)
+    if options.jitter is None:
+        return events
+    moved = jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
+    return replace(events, locations=moved)
+
+
 def _read(options):
     """Read the events; return them and the initial parameters."""
-    options.reference_mark, options.end = map(parts.number_or_text, (options.reference_mark, options.end))
-    events = read_catalogue(options.events, **command.arguments_of(options, read_catalogue))
-    if options.jitter is not None:
-        moved = jitter(events.locations, options.jitter, seed=getattr(options, "seed", 0))
-        events = replace(events, locations=moved)
+    options.reference_mark = parts.number_or_text(options.reference_mark)
+    events = _catalogue(options)
     (n, n_dims), days = events.locations.shape, events.times[-1] / 24
     console.print(f"{n:,} events in {n_dims} dimensions over {days:.5g} days; {places(events.locations)}")
     return events, parts.start_of(options, events)
@@ -376,19 +383,22 @@ def run_compare(options):
 
 
 def _read_types(options):
-    """Read times and types of events; return their MutualLikelihood."""
+    """Read times and types of events, and places if named; return their MutualLikelihood."""
     check_outputs(options, "out", "json", inputs=("events",))
-    options.end, options.places = parts.number_or_text(options.end), ()
-    events = read_catalogue(options.events, ids=options.type, **command.arguments_of(options, read_catalogue))
+    events = _catalogue(options, ids=options.type)
     how = {"horizon_h": events.horizon_h, "space": options.space}
+    if options.places:
+        how["locations"] = events.locations
+    if options.polygon:
+        how["polygon"] = events.polygon(options.polygon)
     how |= parts.seasons_of(options, events.horizon_h or events.times[-1])
     return MutualLikelihood(events.times, events.ids, **how)
 
 
 def run_mutual(options):
-    """Fit mutually exciting types of events in time: their influences on each other, with intervals."""
+    """Fit mutually exciting types of events, in time or with places: their influences, with intervals."""
     likelihood = _read_types(options)
-    found = fit_mutual(likelihood, options.rates, fixed_rates=options.fixed_rates)
+    found = fit_mutual(likelihood, options.rates, **command.arguments_of(options, fit_mutual))
     graph = found.graph(options.level)
     ended = "" if found.converged else "not "
     console.print(
@@ -411,9 +421,10 @@ def run_mutual(options):
 
 
 def _print_scales(options, found):
-    """Print delays, and the seasons of each type."""
+    """Print delays, distances, and the seasons of each type."""
     params = found.params
-    console.print(f"decays: {', '.join(map('{:.4g}'.format, params.rates))} an hour")
+    near = f"; distance: h = {params.h_km:.4g} km" if params.h_km else ""
+    console.print(f"decays: {', '.join(map('{:.4g}'.format, params.rates))} an hour{near}")
     for name, row in zip(found.names, params.coefficients):
         _print_seasons(options.season or (), row[None], f"{name}: ")
 

@@ -48,7 +48,7 @@ from .regions import region_of
 from .significance import kernel_sums, triggering_test
 
 Kind: TypeAlias = Literal["constant", "piecewise", "declustered"]
-_MOVED = 1e-3  # convergence: largest change of any event's weight
+MOVED = 1e-3  # convergence: largest change of any event's weight
 _BANDWIDTHS = 12  # number of bandwidths compared, evenly spaced in their logarithm
 # Gain in the leave-one-out log-likelihood above which each kernel has a separate width.
 _GAIN = 20.0
@@ -182,7 +182,7 @@ def fit_background(
     if bandwidth_km is not None:
         bandwidth_km = check_positive(bandwidth_km, "bandwidth_km")
     region = region_of(box_km, polygon, locations)
-    make = _Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
+    make = Maker(locations, times, horizon, region, kind, n_periods, bandwidth_km, space)
     if covariates is not None:
         make.follow(covariates)
     if grid is not None:
@@ -199,7 +199,7 @@ def fit_background(
         start, before = found.params, weights
         weights = (1.0 - likelihood.excitation_probabilities(start)) * make.inside
         # a constant background does not depend on the weights
-        converged = kind == "constant" and not make.parts or bool(np.abs(weights - before).max() < _MOVED)
+        converged = kind == "constant" and not make.parts or bool(np.abs(weights - before).max() < MOVED)
         if converged:
             break
     if test is not None:
@@ -268,7 +268,7 @@ def _first_start(locations, hours, test):
     return Parameters(0.5, 1.0, 1.0, 0.3, omega, max(h, 1e-6))
 
 
-class _Maker:
+class Maker:
     """A function from the weights of events to a Background."""
 
     def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):

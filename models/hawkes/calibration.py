@@ -184,8 +184,8 @@ CLUSTERS = {
     "fast": Parameters(1.0, 1.6, 336.0, 0.5, 5.0, 0.02),
     "slow": Parameters(1.0, 1.6, 336.0, 0.5, 1.0 / 120.0, 0.5),
 }
-# of excitation in time; in the second kind the background has a daily season and a covariate
-KINDS = "one decay", "covariates", "two decays", "omori", "histogram"
+# of mutual excitation; in the second kind the background has a daily season and a covariate
+KINDS = "one decay", "covariates", "in space", "two decays", "omori", "histogram"
 NAMES = ("theta", "omega", "h")
 LEVEL, ALPHA = 0.9, 0.05
 _YEAR_H, _IMMIGRANTS, _TOWN_KM = 8766.0, 300.0, 0.4
@@ -259,10 +259,11 @@ def mutual_coverage(*, n_sets: int = 200, **how: Any) -> list[Share]:
     """Estimate the coverage of 90 % intervals, for three mutually exciting types, and for a histogram of
     delays.
 
-    There are four cases: a decay whose rate is estimated; two decays of known rates with separate ratios;
-    Omori's law; and one type whose delays are in bins. The shares are over all sets and entries: of mu, of
-    influences above 0, of influences equal to 0, whose intervals are conservative because they are
-    truncated at 0, and of the rate if it is estimated; and of the offspring in each bin and in all.
+    There are six cases: a decay whose rate is estimated, the same with covariates, and in space, with
+    immigrants that are uniform in a box; two decays of known rates with separate ratios; Omori's law; and one
+    type whose delays are in bins. The shares are over all sets and entries: of mu, of influences above 0, of
+    influences equal to 0, whose intervals are conservative because they are truncated at 0, and of the rate,
+    h and coefficients if they are estimated; and of the offspring in each bin and in all.
 
     Parameters
     ----------
@@ -388,13 +389,16 @@ def _mutual(kind, seed, space, k):
         return _histogram(seed, space, k)
     weights, rates, b, how = _model(kind)
     shares = np.full(len(rates), 1.0 / len(rates)) if weights is None else weights
-    truth = Mutual(_MU, shares[:, None, None] * _INFLUENCE, rates, b)
+    h = 0.3 if kind == "in space" else None
+    truth = Mutual(_MU, shares[:, None, None] * _INFLUENCE, rates, b, h)
     made = simulate_mutual(truth, _MUTUAL_H, seed=1_000_003 * seed + k, **how)
     how |= {"n_types": 3, "space": space, "start_h": 0.0, "horizon_h": _MUTUAL_H}
+    how |= {"locations": made.locations, "box_km": _BOX} if h else {}
     likelihood = MutualLikelihood(made.times, made.types, **how)
     one = len(rates) == 1
     found = fit_mutual(likelihood, rates, weights=weights, fixed_rates=not one)
-    held = _contained(found, truth, ("mu", "influence", "rates", "coefficients")[: 2 + one + (b is not None)])
+    names = ["mu", "influence", *["rates"] * one, *["coefficients"] * (b is not None), *["h_km"] * bool(h)]
+    held = _contained(found, truth, names)
     none = _INFLUENCE == 0.0
     return held | {"no influence": held["influence"][none], "influence": held["influence"][~none]}
 
@@ -404,7 +408,7 @@ def _model(kind):
     if kind == "omori":
         return *omori_rates(1.5, 0.5, within_h=_MUTUAL_H)[::-1], None, {}
     if kind != "covariates":
-        return None, np.array([1.5] if kind == "one decay" else [5.0, 0.2]), None, {}
+        return None, np.array([5.0, 0.2] if kind == "two decays" else [1.5]), None, {}
     values = np.column_stack([season(_HOURS, 24.0), np.sin(0.01 * _HOURS[1:])])
     table = Covariates(_HOURS, values)
     return None, np.array([1.5]), np.diag([0.8, -0.5, 0.3]), {"covariates": table}

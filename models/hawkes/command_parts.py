@@ -37,6 +37,7 @@ _STARTS = {
 }
 _FILE = {"default": None, "metavar": "FILE.csv"}
 _BOX = {"type": float, "nargs": "+", "metavar": "LOW HIGH"}
+_KM, _POLYGON = {"metavar": "KM"}, {"metavar": "FILE.geojson"}
 _SEASON = _BOX | {"metavar": "HOURS"}
 
 
@@ -126,8 +127,7 @@ def add_events(one):
     command.add(one, compose, "within_h", "distance", "growth")
     command.add(one, own_options, "background")
     command.add(one, fit_background, "n_periods", "n_simulations")
-    km, file = {"metavar": "KM"}, {"metavar": "FILE.geojson"}
-    command.add(one, own_options, box_km=_BOX, polygon=file, season=_SEASON, least_h=km, jitter=km)
+    command.add(one, own_options, box_km=_BOX, polygon=_POLYGON, season=_SEASON, least_h=_KM, jitter=_KM)
     command.add(one, Likelihood, "repeats")
     one.add_argument("--places", nargs="+", default=["x_km", "y_km"], metavar="COLUMN")
     command.add(one, read_catalogue, "time", "length_unit", "time_unit", "lonlat", "spread_h")
@@ -173,9 +173,12 @@ def add_forecast(one):
 
 
 def add_mutual(one):
-    _add_table(one, "time", "end", "time_unit", "date_order")
-    command.add(one, own_options, "type", rates=_BOX | {"metavar": "RATE"}, season=_SEASON)
-    command.add(one, fit_mutual, "fixed_rates")
+    _add_table(one, "time", "end", "time_unit", "date_order", "length_unit", "lonlat", "spread_h")
+    words = "columns of places, for excitation in space and time"
+    one.add_argument("--places", nargs="+", default=(), metavar="COLUMN", help=words)
+    rates = _BOX | {"metavar": "RATE"}
+    command.add(one, own_options, "type", rates=rates, season=_SEASON, polygon=_POLYGON, jitter=_KM)
+    command.add(one, fit_mutual, "fixed_rates", "background")
     command.add(one, MutualFit.interval, "level")
     command.add(one, MutualLikelihood, "space")
     command.add(one, own_options, out=_FILE | {"help": "who influences whom, as a table"})

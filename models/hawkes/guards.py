@@ -90,13 +90,18 @@ def check_places(likelihood, params, free):
         )
 
 
+def collapsed(found, h):
+    """Return True if an estimate of h is far below the spacing of repeated locations."""
+    return found.rounded and h < _COLLAPSED * found.spacing_km
+
+
 def check_estimate(likelihood, params, free, n_simulations=0):
     """Raise InputError if the estimate of h is far below the spacing of repeated locations: it then
     reflects only the repetition."""
     found = likelihood.places
-    if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free) or not found.rounded:
+    if likelihood.repeats == "accept" or not {"theta", "h"} <= set(free):
         return
-    if params.h < _COLLAPSED * found.spacing_km:
+    if collapsed(found, params.h):
         test = f" The test: {likelihood.triggering_test(n_simulations)}." if n_simulations else ""
         raise InputError(
             f"locations: {found}. The estimate of h is {params.h:.3g} km: it and theta = {params.theta:.3g}"

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..shared import (
+    ArrayLike,
     Floats,
     Frozen,
     InputError,
@@ -36,6 +37,7 @@ from ..shared import (
     refuse,
 )
 from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
+from .regions import check_box
 from .simulate import generations, sort_events
 
 _MOST_EVENTS = 10**8
@@ -54,6 +56,8 @@ class Mutual(Frozen, eq=False):
         Of the exponential decays; 1 / rate is a mean delay.
     coefficients : array-like, shape (n_types, n_covariates), optional
         b of a background that is mu exp(b . z(t)), for covariates z (`Covariates`).
+    h_km : float, optional
+        Of events in space and time: the standard deviation of offspring about their parent, kilometres.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Mutual(Frozen, eq=False):
     branching: Any
     rates: Any
     coefficients: Any = None
+    h_km: float | None = None
 
     def __post_init__(self) -> None:
         rates, mu = check_rates(self.rates), check_numbers(self.mu, "mu", 1)
@@ -76,7 +81,8 @@ class Mutual(Frozen, eq=False):
         b = np.empty((n, 0)) if b is None else check_each(b, "coefficients", n, "types", 2)
         refuse(branching < 0.0, branching, "branching", "at least 0")
         refuse(mu < 0.0, mu, "mu", "at least 0")
-        for name, value in zip(self.__match_args__, (mu, branching, rates, b)):
+        h = None if self.h_km is None else check_positive(self.h_km, "h_km")
+        for name, value in zip(self.__match_args__, (mu, branching, rates, b, h)):
             object.__setattr__(self, name, value)
 
     @property
@@ -100,13 +106,14 @@ def check_rates(rates):
 
 
 class MutualSlopes(NamedTuple):
-    """Derivatives of the log-likelihood, in the shapes of `Mutual`; the derivatives in the rates are None
-    unless requested."""
+    """Derivatives of the log-likelihood, in the shapes of `Mutual`; the derivatives in the rates and h_km
+    are None unless requested, that in h_km is empty in time alone."""
 
     mu: Floats
     branching: Floats
     rates: Floats | None
     coefficients: Floats
+    h_km: Floats | None
 
 
 class MutualSimulation(NamedTuple):
@@ -125,9 +132,24 @@ class MutualSimulation(NamedTuple):
     parents: Ints
 
 
+class PlacedSimulation(NamedTuple):
+    """A simulation with locations, shape (n_events, n_dims), kilometres; other fields as in
+    `MutualSimulation`."""
+
+    times: Floats
+    types: Ints
+    parents: Ints
+    locations: Floats
+
+
 def simulate_mutual(
-    params: Mutual, horizon_h: float, *, covariates: Covariates = CONSTANT, seed: int = 0
-) -> MutualSimulation:
+    params: Mutual,
+    horizon_h: float,
+    *,
+    covariates: Covariates = CONSTANT,
+    box_km: ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
+    seed: int = 0,
+) -> MutualSimulation | PlacedSimulation:
     """Simulate mutually exciting types of events from time 0, without earlier events, generation by
     generation.
 
@@ -137,11 +159,14 @@ def simulate_mutual(
     horizon_h : float, hours
     covariates : Covariates, optional
         Of the background; the coefficients are those of `params`.
+    box_km : sequence of (low, high), one a dimension, kilometres
+        If `params` has h_km: immigrants are uniform in this box; offspring may leave it.
     seed : int
 
     Returns
     -------
     MutualSimulation
+        If `params` has h_km, a PlacedSimulation, with locations as the last field.
 
     Raises
     ------
@@ -151,25 +176,35 @@ def simulate_mutual(
     check_kind(params, "params", Mutual, "be hawkes.Mutual")
     horizon = check_positive(horizon_h, "horizon_h")
     none = np.zeros((len(params.rates), len(params.mu)))
-    return draw_after(params, none, covariates, 0.0, horizon, generator_of(seed))
+    box = None if params.h_km is None else check_box(box_km)
+    return draw_after(params, none, covariates, 0.0, horizon, generator_of(seed), box)
 
 
-def draw_after(params, past, covariates, begin, hours, random):
+def draw_after(params, past, covariates, begin, hours, random, box=None):
     """Draw the events of the next `hours`, generation by generation; `past` holds R_ki of the earlier
     events at the beginning."""
     edges = clipped(covariates, begin, hours)
     means = params.mu * np.diff(edges)[:, None] * growth_of(covariates, params)
     times, types = draw_times(random, edges, means)
+    delays, kinds = _offspring_of_past(params, past, hours, random)
+    times, types = np.append(times, delays), np.append(types, kinds)
+    low, high = ((), ()) if box is None else box
+    places = random.uniform(low, high, (len(times), len(low)))
+    births = _births_of(params, random, len(low))
+    places, times, parents, types = generations(births, places, times, types, hours)
+    order, parents = sort_events(times, parents)
+    found = times[order], types[order], parents
+    return MutualSimulation(*found) if box is None else PlacedSimulation(*found, places[order])
+
+
+def _offspring_of_past(params, past, hours, random):
+    """Return delays and types of the offspring of earlier events."""
     # Given that a delay exceeds the parent's age, the excess is exponential with the same rate.
     decays, kinds, sources = np.indices(params.branching.shape).reshape(3, -1)
     n = random.poisson(params.branching.ravel() * past[decays, sources])
     delays = random.exponential(1.0 / params.rates[np.repeat(decays, n)])
     seen = delays <= hours
-    times, types = np.append(times, delays[seen]), np.append(types, np.repeat(kinds, n)[seen])
-    births, nowhere = _births_of(params, random), np.empty((len(times), 0))
-    _, times, parents, types = generations(births, nowhere, times, types, hours)
-    order, parents = sort_events(times, parents)
-    return MutualSimulation(times[order], types[order], parents)
+    return delays[seen], np.repeat(kinds, n)[seen]
 
 
 def _cells_of(branching):
@@ -181,7 +216,7 @@ def _cells_of(branching):
     return means, (np.minimum(shares, 1.0) + np.arange(len(means))[:, None]).ravel()
 
 
-def _births_of(params, random):
+def _births_of(params, random, n_dims):
     """Return a function for `generations` that draws the offspring of events of these types."""
     (means, ends), n_rates = _cells_of(params.branching), len(params.rates)
     n_cells = len(means) * n_rates
@@ -198,7 +233,8 @@ def _births_of(params, random):
         cell = np.searchsorted(ends, source + random.random(len(source)), side="right")
         cell = np.minimum(cell - source * n_cells, n_cells - 1)
         delays = random.exponential(1.0 / params.rates[cell % n_rates])
-        return parent, delays, np.empty((len(cell), 0)), lambda some: cell[some] // n_rates
+        shifts = random.normal(0.0, params.h_km or 0.0, (len(cell), n_dims))
+        return parent, delays, shifts, lambda some: cell[some] // n_rates
 
     return births
 

@@ -3,7 +3,8 @@ residuals."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,17 +19,23 @@ from ..shared import (
     check_each,
     check_flag,
     check_kind,
+    check_positive,
     need,
     refuse,
 )
+from .backgrounds import Maker, MOVED
+from .checks import places, spread_of
 from .covariates import growth_of, unit_of
 from .fit import covariance_of, standard_score
+from .guards import collapsed
 from .mutual import Mutual, check_rates
-from .mutual_likelihood import MutualLikelihood, designs
+from .mutual_likelihood import MutualLikelihood, designs, OUTSIDE
 
 _LEAST_MU = 1e-8  # lower bound of mu as a share of the mean rate of a type, so that no event has a rate of 0
-_STEP = 1e-4  # step in the logarithms of rates for numerical second derivatives
+_STEP = 1e-4  # step in the logarithms of scales for numerical second derivatives
 _MOST_NUMBERS = 2**28  # largest size of the observed information
+_MOST_TURNS = 50
+_Background: TypeAlias = Literal["constant", "declustered"]
 
 
 class _Spread(NamedTuple):
@@ -39,6 +46,7 @@ class _Spread(NamedTuple):
     influence: Floats
     rates: Floats
     coefficients: Floats
+    h_km: float
     slopes: Floats
     curvatures: Floats
 
@@ -63,6 +71,8 @@ class MutualFit(Frozen, eq=False):
         Of the types.
     converged : bool
     notes : tuple of str
+    likelihood : MutualLikelihood
+        With the fitted background.
     """
 
     params: Mutual
@@ -72,6 +82,7 @@ class MutualFit(Frozen, eq=False):
     converged: bool
     notes: Names = ()
     _spread: _Spread | None = None
+    likelihood: MutualLikelihood | None = None
 
     @property
     def aic(self) -> float:
@@ -83,11 +94,12 @@ class MutualFit(Frozen, eq=False):
 
         The limits are normal limits about the estimate, those of `mu` and `influence` truncated at 0. For an
         influence estimated as 0, the upper limit is the value at which a quadratic approximation of the
-        log-likelihood has decreased by z^2 / 2. The limits of `rates` are normal limits of the logarithm.
+        log-likelihood has decreased by z^2 / 2. The limits of `rates` and `h_km` are normal limits of the
+        logarithm.
 
         Parameters
         ----------
-        name : {"mu", "influence", "rates", "coefficients"}
+        name : {"mu", "influence", "rates", "coefficients", "h_km"}
         level : float, between 0 and 1
 
         Returns
@@ -100,12 +112,13 @@ class MutualFit(Frozen, eq=False):
         DTypeError, InputError
             `level` is out of range; there is no such parameter, or no standard errors.
         """
-        check_choice(name, "name", ("mu", "influence", "rates", "coefficients"))
+        names = "mu", "influence", "rates", "coefficients", "h_km"
+        check_choice(name, "name", names[: 4 + (self.params.h_km is not None)])
         z = standard_score(level)
         if self._spread is None:
             raise InputError("this fit has no standard errors: pass errors=True to fit_mutual")
         value, error = getattr(self.params, name), getattr(self._spread, name)
-        if name == "rates":
+        if name in ("rates", "h_km"):
             with np.errstate(over="ignore"):
                 width = np.exp(z * error / value)
             return value / width, value * width
@@ -147,14 +160,14 @@ class MutualFit(Frozen, eq=False):
 
 
 class _Problem:
-    """The log-likelihood as a function of scaled coordinates: mu, branching ratios, logarithms of rates,
-    coefficients."""
+    """The log-likelihood as a function of scaled coordinates: mu, branching ratios, logarithms of scales,
+    coefficients. Scales are the rates, followed by h_km with places; `free` selects the estimated ones."""
 
-    def __init__(self, likelihood, rates, weights, fixed_rates):
-        self.likelihood, self.rates, self.fixed = likelihood, rates, fixed_rates
-        # branching[k] = shares[k, r] * free[r]: separate ratios for each decay, or one ratio distributed by
+    def __init__(self, likelihood, scales, free, shares):
+        self.likelihood, self.scales, self.free = likelihood, scales, free
+        # branching[k] = shares[k, r] * ratios[r]: separate ratios for each decay, or one ratio distributed by
         # weights
-        self.shares = np.eye(len(rates)) if weights is None else weights[:, None]
+        self.shares = shares
         n, values = likelihood.n_types, likelihood.covariates.values
         self.shape = self.shares.shape[1], n, n
         self.mean = np.maximum(likelihood.counts, 1) / likelihood.hours
@@ -162,16 +175,19 @@ class _Problem:
         ratios = np.broadcast_to(error[:, None] / self.mean, self.shape)
         self.n, self.n_linear = n, n + ratios.size
         # rates of immigrants are in units of the mean rates
-        ones = np.ones(ratios.size + (0 if fixed_rates else len(rates)))
+        ones = np.ones(ratios.size + self.free.sum())
         self.units = np.concatenate([self.mean, ones, np.tile(1.0 / unit_of(values), n)])
         self.scale = self.units * likelihood.n_events**-0.5
         self.scale[: self.n_linear] = np.append(error, ratios)
 
     def params(self, z):
-        mu, free, rest = self.split(z * self.scale)
-        logs, b = np.split(rest, [0 if self.fixed else len(self.rates)])
-        rates = self.rates if self.fixed else self.rates * np.exp(logs)
-        return Mutual(mu, np.tensordot(self.shares, np.maximum(free, 0.0), 1), rates, b.reshape(self.n, -1))
+        mu, ratios, rest = self.split(z * self.scale)
+        logs, b = np.split(rest, [self.free.sum()])
+        scales = self.scales.copy()
+        scales[self.free] *= np.exp(logs)
+        rates, h = np.split(scales, [len(self.shares)])
+        ratios = np.tensordot(self.shares, np.maximum(ratios, 0.0), 1)
+        return Mutual(mu, ratios, rates, b.reshape(self.n, -1), *h.tolist())
 
     def split(self, x):
         """Return mu, the free ratios, and the other coordinates."""
@@ -179,18 +195,20 @@ class _Problem:
         return mu, free.reshape(self.shape), rest
 
     def slopes(self, params):
-        """Return the log-likelihood and its derivatives in mu, free ratios and logarithms of rates."""
-        value, slopes = self.likelihood.gradient(params, rates=not self.fixed)
+        """Return the log-likelihood and its derivatives in all coordinates, unscaled."""
+        value, slopes = self.likelihood.gradient(params, rates=bool(self.free.any()))
         ratios = np.tensordot(self.shares.T, slopes.branching, 1).ravel()
-        logs = () if self.fixed else slopes.rates * params.rates
+        logs = ()
+        if self.free.any():
+            logs = np.append(slopes.rates * params.rates, slopes.h_km * (params.h_km or 0.0))[self.free]
         return value, np.concatenate([slopes.mu, ratios, logs, slopes.coefficients.ravel()])
 
     def __call__(self, z):
         value, slopes = self.slopes(self.params(z))
         return -value, -slopes * self.scale
 
-    def solve(self, max_iter):
-        """Return the optimum as SciPy's result object."""
+    def solve(self, max_iter, first=None):
+        """Return the optimum as SciPy's result object, from coordinates `first` if given."""
         optimize, n = need("scipy.optimize", "stats", "fit_mutual"), self.n_linear
         low, high, at = -30.0 * self.units, 30.0 * self.units, 0.0 * self.units
         low[:n], high[:n], at[:n] = 0.0, np.inf, 0.3 / (self.n * self.shape[0])
@@ -199,13 +217,15 @@ class _Problem:
         start, *bounds = (v / self.scale for v in (at, low, high))
         how = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "ftol": 1e-14, "gtol": 1e-3}
         how = {"jac": True, "method": "L-BFGS-B", "bounds": list(zip(*bounds)), "options": how}
-        return optimize.minimize(self, start, **how)
+        return optimize.minimize(self, start if first is None else first, **how)
 
 
 def fit_mutual(
     likelihood: MutualLikelihood,
     rates: ArrayLike | None = None,
     *,
+    h_km: float | None = None,
+    background: _Background = "declustered",
     weights: ArrayLike | None = None,
     fixed_rates: bool = False,
     errors: bool = True,
@@ -219,11 +239,18 @@ def fit_mutual(
     likelihood : MutualLikelihood
     rates : array-like, shape (n_rates,), or float, an hour; optional
         Initial or fixed rates of the decays; if not given, the mean rate of the events.
+    h_km : float, optional
+        With locations: initial or fixed standard deviation of offspring about their parent; if not given, a
+        twentieth of the spread of the locations.
+    background : {"constant", "declustered"}
+        With locations: uniform over the region, or kernel densities of the background events of each type,
+        estimated alternately with the parameters, as in `fit_background`.
     weights : array-like, shape (n_rates,), optional
         One branching ratio per pair of types, distributed over the decays in these proportions, such as those
         of `omori_rates`; the rates are then fixed. Otherwise each decay has separate ratios.
     fixed_rates : bool
-        Keep the rates at their initial values. The log-likelihood is then concave, and has one maximum.
+        Keep the rates and h_km at their initial values. The log-likelihood is then concave, and has one
+        maximum.
     errors : bool, default True
         Compute standard errors, in n_events (n_rates n_types)^2 operations.
     max_iter : int
@@ -235,7 +262,8 @@ def fit_mutual(
     Raises
     ------
     DTypeError, ShapeError, FiniteError, InputError
-        An argument is of a wrong type or out of range; SciPy is not installed.
+        An argument is of a wrong type or out of range; places that repeat, and the estimate of h_km
+        reflects only that; SciPy is not installed.
 
     References
     ----------
@@ -245,8 +273,9 @@ def fit_mutual(
     check_kind(likelihood, "likelihood", MutualLikelihood, "be hawkes.MutualLikelihood")
     rates = check_rates(likelihood.n_events / likelihood.hours if rates is None else rates)
     fixed_rates, errors = check_flag(fixed_rates, "fixed_rates"), check_flag(errors, "errors")
-    problem = _Problem(likelihood, rates, _check_weights(weights, rates), fixed_rates or weights is not None)
-    found = problem.solve(check_count(max_iter, "max_iter"))
+    scales, free = _scales_of(likelihood, rates, h_km, weights is None, fixed_rates)
+    problem = _Problem(likelihood, scales, free, _check_weights(weights, rates))
+    found = _solve(problem, background, check_count(max_iter, "max_iter"))
     params = problem.params(found.x)
     said, spread = _notes(likelihood, params), None
     size = likelihood.n_types * (1 + problem.shape[0] * likelihood.n_types) ** 2
@@ -255,21 +284,79 @@ def fit_mutual(
     elif errors:
         spread = _spread(problem, found.x)
     return MutualFit(
-        params, -float(found.fun), len(found.x), likelihood.names, bool(found.success), tuple(said), spread
+        params,
+        -float(found.fun),
+        len(found.x),
+        likelihood.names,
+        bool(found.success),
+        tuple(said),
+        spread,
+        problem.likelihood,
     )
+
+
+def _solve(problem, background, max_iter):
+    """Return the optimum; of a declustered background, alternate between the densities of background events,
+    given the parameters, and the parameters."""
+    check_choice(background, "background", _Background)
+    found, whole, before = problem.solve(max_iter), problem.likelihood, 1.0
+    if background == "constant" or not whole.region:
+        return found
+    makers = list(_makers(whole))
+    for _ in range(_MOST_TURNS):
+        shares = problem.likelihood.background_probabilities(problem.params(found.x))
+        if np.abs(shares - before).max() < MOVED:
+            break
+        density = whole.density.copy()
+        for some, make in makers:
+            made = make(np.maximum(shares[some], 1e-9)).density * make.span / some.sum()
+            density[some] = np.maximum(made, OUTSIDE / whole.region.area)
+        problem.likelihood, before = copy.copy(whole), shares
+        problem.likelihood.density = density
+        found = problem.solve(max_iter, found.x)
+    else:
+        found.success = False
+    return found
+
+
+def _makers(likelihood):
+    """Yield, for each type with three events, a mask of its events and what makes their background."""
+    rest = likelihood.window[1], likelihood.region, "declustered", 1, None, likelihood.space
+    for j in np.flatnonzero(np.bincount(likelihood.types) > 2):
+        some = likelihood.types == j
+        yield some, Maker(likelihood.locations[some], likelihood.times[some], *rest)
+
+
+def _scales_of(likelihood, rates, h_km, separate, fixed_rates):
+    """Return the rates, with places followed by h_km, and which of them are estimated."""
+    if likelihood.region:
+        h = 0.05 * spread_of(likelihood.locations) if h_km is None else h_km
+        scales = np.append(rates, check_positive(h, "h_km"))
+    elif h_km is not None:
+        raise InputError("h_km is for a likelihood with locations; leave it out")
+    else:
+        scales = rates
+    free = np.full(len(scales), not fixed_rates)
+    free[: len(rates)] &= separate
+    return scales, free
 
 
 def _check_weights(weights, rates):
     if weights is None:
-        return None
+        return np.eye(len(rates))
     weights = check_each(weights, "weights", len(rates), "rates")
     refuse(weights < 0.0, weights, "weights", "at least 0")
     if not weights.any():
         raise InputError("weights are all 0; expected one above 0")
-    return weights / weights.sum()
+    return (weights / weights.sum())[:, None]
 
 
 def _notes(likelihood, params):
+    if likelihood.region and collapsed(where := places(likelihood.locations), params.h_km):
+        raise InputError(
+            f"locations: {where}. The estimate of h_km, {params.h_km:.3g}, reflects only that; spread them"
+            " (hawkes.jitter, --jitter)"
+        )
     said = []
     silent = [str(name) for name, n in zip(likelihood.names, likelihood.counts) if n == 0]
     if silent:
@@ -304,11 +391,14 @@ def _spread(problem, z):
     kept = [np.diag(one - one @ inverse @ one)[1:] for one, inverse in zip(information, inverses)]
     curvatures = np.maximum(kept, 0.0).reshape(problem.n, -1, problem.n).swapaxes(0, 1)
     errors = problem.units[at.size :] * np.sqrt(np.diag(of_rates))
-    in_rates, in_b = np.split(errors, [errors.size - params.coefficients.size])
-    in_rates = params.rates * (0.0 if problem.fixed else in_rates)
+    logs, in_b = np.split(errors, [problem.free.sum()])
+    in_scales = problem.free * 0.0
+    in_scales[problem.free] = logs
     slopes = problem.split(problem.slopes(params)[1])[1]
     in_b = in_b.reshape(params.coefficients.shape)
-    return _Spread(mu * problem.mean, influence, in_rates, in_b, slopes, curvatures)
+    in_rates = params.rates * in_scales[: len(params.rates)]
+    in_h = params.h_km * in_scales[-1] if params.h_km else 0.0
+    return _Spread(mu * problem.mean, influence, in_rates, in_b, in_h, slopes, curvatures)
 
 
 def _inverted(information, active, shared, of_rates):
@@ -339,7 +429,7 @@ def _information(problem, params, at):
     derivatives of log lambda, exact because lambda is linear in mu and the ratios."""
     found, likelihood = np.zeros((*at.shape, at.shape[1])), problem.likelihood
     growth = growth_of(likelihood.covariates, params).ravel()[likelihood.cells]
-    for j, events, x in designs(likelihood, params.rates):
+    for j, events, x in designs(likelihood, params):
         used = events >= likelihood.n_before
         x = np.einsum("nki,kr->nri", x[used], problem.shares)
         x = np.concatenate(

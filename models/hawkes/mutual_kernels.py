@@ -14,11 +14,20 @@ initial state. The few pairs within a block are summed directly.
 
 Events are also sorted by chunk, type and time, and divided into pieces of one type: sums over events are
 first computed for each piece.
+
+With places, a pair of events n and l at a distance r also has the factor
+
+    G_nl = (2 pi h^2)^(-D/2) exp(-r^2 / (2 h^2)) / f_n
+
+where f_n is the density in space of the background of event n. No recurrence gives such sums, so all events
+are then in one block.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import portable as pk
+
+from .kernels import squared_distance
 
 GROUP = 4  # events that a team processes together, so that the values loaded for their type are used for all
 
@@ -37,6 +46,11 @@ class Events(NamedTuple):
     rows : shape (n_blocks + 1, n_rates or twice as many, n_types)
     fades : shape (n_rates, n_events), decay of the chunk's sorted events since their block's begin
     first, piece : the chunk's first block and first piece
+    n_dims : compile-time constant, the number of dimensions of places; 0 in time alone
+    x, places : shape (n_dims, n_events), places of the events in the order of time, and of the sorted events
+    scale : shape (n_events,), the factor of each sorted event in G
+    exponent : the factor of r^2 in the exponent of G
+    slope : compile-time constant, true for derivatives in log h
     """
 
     t: pk.View
@@ -54,6 +68,12 @@ class Events(NamedTuple):
     fades: pk.View | None = None
     first: int = 0
     piece: int = 0
+    n_dims: Any = pk.static(0)
+    x: pk.View | None = None
+    places: pk.View | None = None
+    scale: pk.View | None = None
+    exponent: float = 0.0
+    slope: Any = pk.static(False)
 
 
 @pk.function
@@ -142,6 +162,18 @@ def fade_since_begin(k, m, e):
 
 
 @pk.function
+def near(e, q, m):
+    """Return G of sorted event q and event m, or its derivative in log h if `slope`; 1 in time alone."""
+    factor = 1.0
+    if e.n_dims > 0:
+        r2 = squared_distance(e.n_dims, False, e.places, q, e.x, m)
+        factor = e.scale[q] * pk.exp(e.exponent * r2)
+        if e.slope:
+            factor *= -2.0 * e.exponent * r2 - e.n_dims
+    return factor
+
+
+@pk.function
 def rows_of_group(team, begin, end, kind, n_rates, e, heights, parts):
     """Compute a member's part of the products of heights and rows, sum_i heights[kind, k, i] R_ki, for
     each rate k of GROUP events of a type."""
@@ -157,8 +189,9 @@ def pairs_of_block(team, q, kind, n_rates, e, heights):
     """Return a member's part of the excitation of sorted event q by earlier events of its block."""
     total = 0.0
     for m in team.thread_range(e.start[q], e.before[q]):
+        factor = near(e, q, m)
         for k in range(n_rates):
-            total += heights[kind, k, e.types[m]] * pk.exp(-e.rates[k] * (e.at[q] - e.t[m]))
+            total += heights[kind, k, e.types[m]] * (factor * pk.exp(-e.rates[k] * (e.at[q] - e.t[m])))
     return total
 
 
@@ -229,8 +262,9 @@ def collect_pairs(q, i, n_rates, slopes, e, weight, found, spread):
     for m in range(e.start[q], e.before[q]):
         if e.types[m] == i:
             dt = e.at[q] - e.t[m]
+            own = weight * near(e, q, m)
             for k in range(n_rates):
-                one = weight * pk.exp(-e.rates[k] * dt)
+                one = own * pk.exp(-e.rates[k] * dt)
                 found[k] += one
                 if slopes:
                     spread[k] += dt * one
@@ -274,5 +308,5 @@ def design(m, i, n_rates, begin, e, out):
         total = e.rows[e.row[q] - e.first, k, i] * e.fades[k, q - e.pieces[e.piece]]
         for n in range(e.start[q], e.before[q]):
             if e.types[n] == i:
-                total += pk.exp(-e.rates[k] * (e.at[q] - e.t[n]))
+                total += near(e, q, n) * pk.exp(-e.rates[k] * (e.at[q] - e.t[n]))
         out[m, k, i] = total

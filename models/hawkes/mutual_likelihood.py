@@ -27,10 +27,11 @@ from ..shared import (
     launch,
 )
 from . import mutual_kernels as kernels
-from .checks import check_horizon, check_times
+from .checks import check_events, check_horizon, check_times
 from .covariates import clipped, CONSTANT, Covariates, growth_of, step_of
 from .forecast import Forecast
 from .mutual import draw_after, Mutual, MutualSlopes
+from .regions import region_of
 
 
 BLOCKS = 8, 16  # most events of a block, for few types and for many: its pairs are summed directly
@@ -40,6 +41,9 @@ ROWS_BYTES = 2**23, 2**29  # bounds of the size of a chunk's rows, which is othe
 _CHUNKS = 64
 _LANES = 2**18  # fewest work items (pieces times types) of a chunk, if it has as many events
 _PIECE = 64, 1024  # bounds of the largest number of events of a piece
+_SPENT = 746.0  # exp(-746) is 0 in float64
+# Background outside of the region, relative to that inside: no rate of an event there is then 0.
+OUTSIDE = 1e-12
 
 
 class Chunk(NamedTuple):
@@ -59,8 +63,11 @@ class Chunk(NamedTuple):
 class Layout:
     """The events of a data set, sorted for a number of rates; its arrays are made in the current space."""
 
-    def __init__(self, times, types, n_types, steps, n_rates):
-        n_blocks = len(begin := blocks_of(times, BLOCKS[n_types >= _MANY])) - 1
+    def __init__(self, times, types, n_types, steps, places, n_rates):
+        n_dims = places.shape[1]
+        whole = np.array([0, len(times)])
+        begin = whole if n_dims else blocks_of(times, BLOCKS[n_types >= _MANY])
+        n_blocks = len(begin) - 1
         row_bytes = 16 * n_rates * n_types
         # blocks per chunk
         width = max(SPAN, int(np.clip(n_blocks * row_bytes // _CHUNKS, *ROWS_BYTES)) // row_bytes)
@@ -73,6 +80,9 @@ class Layout:
         keys = key[order[pieces[:-1]]]
         self.kinds = keys % n_types
         self.events = events_of(times, types, begin, block, order, steps, self.kinds, pieces)
+        if n_dims:
+            x, own = pk.copy_of(places.T), pk.copy_of(places[order].T)
+            self.events = self.events._replace(n_dims=pk.static(n_dims), x=x, places=own)
         self.chunks = chunks_of(firsts, begin[firsts], keys, n_types)
         self.most_pieces = max(np.diff(chunk.pieces)[0] for chunk in self.chunks)
 
@@ -128,6 +138,10 @@ class MutualLikelihood:
         later ones, but do not contribute their own log rates.
     covariates : Covariates, optional
         Of a background that varies in time.
+    locations : array-like, shape (n_events, n_dims), kilometres; optional
+        Places of events, for excitation in space and time: offspring are normal about their parent.
+    box_km, polygon : optional
+        The region of `locations`, as in `fit_background`, in which the background is uniform.
     space : str or Space, optional
 
     Attributes
@@ -136,11 +150,14 @@ class MutualLikelihood:
     counts : ndarray of int, shape (n_types,)
         Events of each type within the window.
     names : tuple
+    density : ndarray, shape (n_events,), per km^D
+        With locations: the density in space of the background of an event's type, at its place.
 
     Raises
     ------
     ShapeError, DTypeError, FiniteError, OrderError, InputError
-        Times do not ascend; a type has no events; there is no event in the window.
+        Times do not ascend; a type has no events; there is no event in the window; a polygon does not contain
+        all events.
     """
 
     def __init__(
@@ -152,6 +169,9 @@ class MutualLikelihood:
         start_h: float | None = None,
         horizon_h: float | None = None,
         covariates: Covariates = CONSTANT,
+        locations: ArrayLike | None = None,
+        box_km: ArrayLike | None = None,
+        polygon: Any = None,
         space: SpaceLike = None,
     ) -> None:
         times = check_times(times, "types")
@@ -167,8 +187,12 @@ class MutualLikelihood:
         self.cells = self._step * self.n_types + types
         self.hours = self.horizon_h - self.start_h
         self._hours = np.diff(clipped(covariates, self.start_h, self.hours))
+        self.locations, self.region, self.density = _check_places(locations, times, box_km, polygon)
+        if self.region:
+            rest = {"n_types": self.n_types, "horizon_h": horizon_h, "covariates": covariates, "space": space}
+            self._in_time = MutualLikelihood(times, types, start_h=start_h, **rest)
         with pk.use(space) as self.space:
-            rest = types, self.n_types, self._step
+            rest = types, self.n_types, self._step, self.locations
             self.layout = functools.cache(functools.partial(Layout, self.times, *rest))
         self._buffers = functools.cache(self._make_buffers)
 
@@ -222,7 +246,7 @@ class MutualLikelihood:
         """
         params, wide = check_params(self, params), check_flag(rates, "rates")
         n_rates = len(params.rates)
-        value, by_type, found = self._evaluate(params, wide)
+        value, by_type, found, in_h = self._evaluate(params, wide)
         inverse, late, late_slopes = np.split(by_type, [1, 1 + n_rates])
         found = found.transpose(1, 0, 2)
         betas, in_rates = params.rates[:, None, None], None
@@ -231,7 +255,7 @@ class MutualLikelihood:
             in_rates = (whole.sum(axis=1) - params.branching.sum(axis=1) * late_slopes).sum(axis=1)
         in_branching = betas * found[:n_rates] - late[:, None, :]
         in_mu, in_coefficients = self._in_background(params, inverse)
-        return value, MutualSlopes(in_mu, in_branching, in_rates, in_coefficients)
+        return value, MutualSlopes(in_mu, in_branching, in_rates, in_coefficients, in_h)
 
     def _in_background(self, params, inverse):
         """Return the derivatives in mu and the coefficients, given the sums of 1 / lambda by type."""
@@ -245,8 +269,8 @@ class MutualLikelihood:
     def _evaluate(self, params, wide=None):
         """Return the log-likelihood. Unless `wide` is None, also return sums by type (of 1 / lambda, and
         of offspring and their derivative in each rate), and sums of weighted R, followed by weighted Q if
-        `wide`."""
-        params = check_params(self, params)
+        `wide`, and the derivative in h_km."""
+        params, in_h = check_params(self, params), np.empty(0) if wide else None
         n_rates, levels = len(params.rates), self._levels(params)
         with pk.use(self.space):
             heights = heights_of(params.branching * params.rates[:, None, None])
@@ -254,30 +278,34 @@ class MutualLikelihood:
             excited, weights = self._of_events
             found = None if wide is None else pk.zeros((self.n_types, (1 + wide) * n_rates, self.n_types))
             each = pk.copy_of(levels), *self.window, excited, weights, sums
-            for chunk, e in self._states(params.rates, bool(wide)):
+            for chunk, e in self._states(params.rates, bool(wide), params.h_km):
                 self._excite(chunk, e, heights, excited)
                 launch(chunk.teams(64), kernels.weigh, pk.static(n_rates), e, *each)
                 if wide is not None:
                     collect(chunk, e, wide, weights, self._buffers(n_rates, wide)[2], found)
+                if wide and self.region:
+                    self._excite(chunk, e._replace(slope=pk.static(True)), heights, excited)
+                    in_h = np.array([excited.to_numpy() @ weights.to_numpy() / params.h_km])
             value, by_type = self._value(params, levels, kinds, *sums.to_numpy().T)
-            return value if wide is None else (value, by_type, found.to_numpy())
+            return value if wide is None else (value, by_type, found.to_numpy(), in_h)
 
     def _value(self, params, levels, kinds, logs, *columns):
         """Return the log-likelihood, and the other sums added up by type."""
         by_type = np.array([np.bincount(kinds, column, self.n_types) for column in columns])
         offspring = (params.branching.sum(axis=1) * by_type[1 : 1 + len(params.rates)]).sum()
-        return float(logs.sum() - (self._hours @ levels).sum() - offspring), by_type
+        logs = logs.sum() + np.log(self.density[self.n_before :]).sum()
+        return float(logs - (self._hours @ levels).sum() - offspring), by_type
 
     def _levels(self, params):
         """Return the background of each type in each step of the covariates."""
         return params.mu * growth_of(self.covariates, params)
 
-    def _states(self, rates, wide):
+    def _states(self, rates, wide, h_km=None):
         """Yield each chunk and its events with rows and fades, which are valid until the next chunk.
         Requires `pk.use` of the likelihood's space."""
         n_rates = len(rates)
         layout, (rows, ends, _, fades) = self.layout(n_rates), self._buffers(n_rates, wide)
-        events = layout.events._replace(rates=pk.copy_of(rates), rows=rows, fades=fades)
+        events = self._with_scales(layout, rates, h_km)._replace(rows=rows, fades=fades)
         pk.deep_copy(rows[0], 0.0)
         for chunk in layout.chunks:
             e = events._replace(first=chunk.blocks[0], piece=chunk.pieces[0])
@@ -292,9 +320,41 @@ class MutualLikelihood:
             yield chunk, e
             pk.deep_copy(rows[0], rows[n_blocks])
 
+    def _with_scales(self, layout, rates, h_km):
+        """Return the events with rates; with places, also with what the factors G of pairs depend on, and
+        without pairs whose exponentials are 0."""
+        events = layout.events._replace(rates=pk.copy_of(rates))
+        if not self.region:
+            return events
+        start = np.searchsorted(self.times, self.times - _SPENT / rates.min()).astype(np.int32)
+        scale = (2.0 * np.pi * h_km**2) ** (-0.5 * self.locations.shape[1]) / self.density
+        start, scale = (pk.copy_of(one[layout.order]) for one in (start, scale))
+        return events._replace(start=start, scale=scale, exponent=-0.5 / h_km**2)
+
     def _excite(self, chunk, e, heights, out):
         teams = chunk.teams(int(np.clip(-(-self.n_types // 128) * 32, 32, 256)))
         launch(teams, kernels.excite, pk.static(e.rates.shape[0]), e, heights, out)
+
+    def background_probabilities(self, params: Any) -> Floats:
+        """Return, for each event, the probability that no other event triggered it; 0 before the window.
+
+        Parameters
+        ----------
+        params : Mutual or MutualFit
+
+        Returns
+        -------
+        ndarray, shape (n_events,)
+
+        Raises
+        ------
+        DTypeError, ShapeError, InputError
+            `params` is no `hawkes.Mutual`, or of another number of types, or has no h_km.
+        """
+        self._evaluate(params := check_params(self, params))
+        found = np.empty(self.n_events)
+        found[self.layout(len(params.rates)).order] = self._of_events[1].to_numpy()
+        return found * self._levels(params)[self._step, self.types]
 
     def expected(self, params: Mutual) -> Floats:
         """Return, for each event, the expected number of events of the same type since the first event.
@@ -313,6 +373,8 @@ class MutualLikelihood:
             `params` is no `hawkes.Mutual`, or of another number of types.
         """
         params = check_params(self, params)
+        if self.region:  # over all places the model is that of types in time alone
+            return self._in_time.expected(params)
         # The expected offspring until t is A_k (1 - exp(-beta_k (t - t_n))): an additional decay of rate 0
         # gives the term A_k.
         by_rate, found = np.concatenate([-params.branching, params.influence[None]]), np.empty(self.n_events)
@@ -327,7 +389,7 @@ class MutualLikelihood:
         return found + until[at] - levels[at] * (edges[self._step + 1] - self.times)
 
     def intensity(self, params: Any, times: ArrayLike) -> Floats:
-        """Return the rate of each type at the given times, shape (n_types, n_times).
+        """Return the rate of each type at the given times, over all places, shape (n_types, n_times).
 
         Parameters
         ----------
@@ -352,7 +414,7 @@ class MutualLikelihood:
         types = np.append(self.types, np.full(len(times), n))[order]
         joint = MutualLikelihood(both[order], types, n_types=n + 1, space=self.space)
         found = self._levels(params)[step_of(self.covariates, times)].T
-        for j, events, x in designs(joint, params.rates):
+        for j, events, x in designs(joint, params):
             if j == n:
                 excited = np.tensordot(params.branching, x[:, :, :n], ((0, 2), (1, 2)))
                 found[:, order[events] - self.n_events] += excited
@@ -413,15 +475,16 @@ def heights_of(by_rate):
     return pk.copy_of(by_rate.transpose(1, 0, 2))
 
 
-def designs(likelihood, rates):
+def designs(likelihood, params):
     """Yield, for runs of events of one type: the type, the events, and beta_k R_ki at each, shape (n,
     n_rates, n_types)."""
-    n_rates, n_types = len(rates), likelihood.n_types
+    rates, n_types = params.rates, likelihood.n_types
+    n_rates = len(rates)
     width = max(1, ROWS_BYTES[0] // (8 * n_rates * n_types))
     with pk.use(likelihood.space):
         layout, out = likelihood.layout(n_rates), pk.empty((width, n_rates, n_types))
         pieces = layout.events.pieces.to_numpy()
-        for chunk, e in likelihood._states(rates, False):
+        for chunk, e in likelihood._states(rates, False, params.h_km):
             ends = pieces[chunk.runs.to_numpy() + chunk.pieces[0]].tolist()
             for j in range(n_types):
                 for low in range(ends[j], ends[j + 1], width):
@@ -449,7 +512,21 @@ def check_params(likelihood, params):
     params = check_kind(getattr(params, "params", params), "params", Mutual, "be hawkes.Mutual")
     if len(params.mu) != likelihood.n_types:
         raise ShapeError(f"params has {len(params.mu)} types, the events have {likelihood.n_types}")
+    if likelihood.region and params.h_km is None:
+        raise InputError("params: h_km is None; expected kilometres, since the events have locations")
     return params
+
+
+def _check_places(locations, times, box_km, polygon):
+    """Return places, without columns if there are none, their region, and the density of the background at
+    each event."""
+    if locations is None:
+        if not box_km is polygon is None:
+            raise InputError("box_km and polygon are for events with locations; pass these")
+        return np.empty((len(times), 0)), None, np.ones(len(times))
+    locations = check_events(locations, times)[0]
+    region = region_of(box_km, polygon, locations)
+    return locations, region, np.where(region.holds(locations), 1.0, OUTSIDE) / region.area
 
 
 def check_types(types, n_events, n_types):

@@ -84,8 +84,9 @@ def run_hawkes(some):
     hawkes.fit_background(events[0], events[1], "declustered", max_iter=1, n_simulations=1)
     hawkes.TemporalLikelihood(events[1]).fit(n_simulations=1)
     hawkes.fit_histogram(events[1], [0.0, 9.0])
-    mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2)
-    hawkes.fit_mutual(mutual, [0.1, 1.0], max_iter=1)
+    for locations in (events[0], None):
+        mutual = hawkes.MutualLikelihood(events[1], np.arange(len(events[1])) % 2, locations=locations)
+        hawkes.fit_mutual(mutual, [0.1, 1.0], background="constant", max_iter=1)
     mutual.gradient(hawkes.Mutual([1.0, 1.0], np.zeros((2, 2, 2)), [1.0, 2.0]), rates=False)
     likelihood = hawkes.Likelihood(*events, method="cells", error_bound=1e-3)
     likelihood.gradient(hawkes.compose(2)(1.0, 1.0, 1.0, 0.3, 1.0, 0.1, 1.0, 0.1))
