@@ -268,7 +268,7 @@ def chosen(build, condition, sides, node):
     """Return the number, or the tuple of numbers, that one of two functions builds: a condition chooses which
     is evaluated."""
     home, values = build.block, []
-    branch = build.put(If(condition, Block(home), Block(home), (False, False)))
+    branch = build.put(If(condition, Block(home), Block(home), (False, False), choice=True))
     for build.block, side in zip(inside(branch), sides):
         values.append(side())
     if Complex in map(type, values):

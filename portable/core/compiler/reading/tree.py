@@ -164,12 +164,14 @@ class Set:
 
 @node
 class If:
-    """Branch; `heavy`: for each side, whether it costs more than a jump around it."""
+    """Branch; `heavy`: for each side, whether it costs more than a jump around it; `choice`: it is an
+    expression's."""
 
     condition: Operation
     then: Block
     otherwise: Block | None
     heavy: tuple
+    choice: bool = False
     line: str = ""
 
 

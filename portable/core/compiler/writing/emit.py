@@ -318,7 +318,24 @@ def _set(here, s):
 
 def _if(here, s):
     c = here.value(s.condition)
-    return (_masked_if if here.ops.W > 1 and c.kind != UNIFORM else _branching_if)(here, s, c)
+    if here.ops.W > 1 and c.kind != UNIFORM:
+        return _masked_if(here, s, c)
+    nodes = [node for body in inside(s) for node in body.body]
+    plain = s.choice and here.ops.W == 1 and here.lower.watch.__class__ is Watch
+    cheap = plain and all(node.__class__ is Set or getattr(node, "op", "") in _CHEAP for node in nodes)
+    return _selected(here, c, nodes) if cheap else _branching_if(here, s, c)
+
+
+def _selected(here, c, nodes):
+    """Emit both sides of a choice, and select what each assigns to the same variables."""
+    sets = [node for node in nodes if node.__class__ is Set]
+    for node in nodes:
+        if node.__class__ is Operation:
+            _operation(here, node)
+    for a, b in zip(sets, sets[len(sets) // 2 :]):
+        x = here.ops.select(c, here.value(a.value), here.value(b.value))
+        here.b.store(here.ops.get(x, a.variable.dtype, a.variable.kind), here.place_of(a.variable))
+    return here
 
 
 def _branching_if(here, s, c):
@@ -387,6 +404,8 @@ def _leave(here, s):
     return here
 
 
+# operations that cost less than a branch around them
+_CHEAP = {*"abs binary cast compare extreme get invert negate not one rounded select settle".split()}
 _STATEMENTS = {
     Operation: _operation,
     View: _view,
