@@ -125,16 +125,9 @@ class MutualSimulation(NamedTuple):
     types : ndarray of int, shape (n_events,)
     parents : ndarray of int, shape (n_events,)
         Index of the event that triggered this one; -1 for an immigrant.
+    locations : ndarray, shape (n_events, n_dims), kilometres
+        Without columns for types in time alone.
     """
-
-    times: Floats
-    types: Ints
-    parents: Ints
-
-
-class PlacedSimulation(NamedTuple):
-    """A simulation with locations, shape (n_events, n_dims), kilometres; other fields as in
-    `MutualSimulation`."""
 
     times: Floats
     types: Ints
@@ -149,7 +142,7 @@ def simulate_mutual(
     covariates: Covariates = CONSTANT,
     box_km: ArrayLike = ((0.0, 10.0), (0.0, 10.0)),
     seed: int = 0,
-) -> MutualSimulation | PlacedSimulation:
+) -> MutualSimulation:
     """Simulate mutually exciting types of events from time 0, without earlier events, generation by
     generation.
 
@@ -166,7 +159,6 @@ def simulate_mutual(
     Returns
     -------
     MutualSimulation
-        If `params` has h_km, a PlacedSimulation, with locations as the last field.
 
     Raises
     ------
@@ -193,8 +185,7 @@ def draw_after(params, past, covariates, begin, hours, random, box=None):
     births = _births_of(params, random, len(low))
     places, times, parents, types = generations(births, places, times, types, hours)
     order, parents = sort_events(times, parents)
-    found = times[order], types[order], parents
-    return MutualSimulation(*found) if box is None else PlacedSimulation(*found, places[order])
+    return MutualSimulation(times[order], types[order], parents, places[order])
 
 
 def _offspring_of_past(params, past, hours, random):

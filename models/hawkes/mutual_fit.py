@@ -80,9 +80,9 @@ class MutualFit(Frozen, eq=False):
     n_free: int
     names: tuple[Any, ...]
     converged: bool
-    notes: Names = ()
-    _spread: _Spread | None = None
-    likelihood: MutualLikelihood | None = None
+    notes: Names
+    _spread: _Spread | None
+    likelihood: MutualLikelihood
 
     @property
     def aic(self) -> float:

@@ -14,8 +14,10 @@ from . import test_mutual as several
 
 
 def double_sum(times, mu, theta, omega, horizon):
-    params = np.array([mu]), np.array([[[theta]]]), [omega], np.empty((1, 0))
-    return several.double_sum(times, np.zeros(len(times), int), *params, times[0], horizon)
+    params = 1.0, np.array([mu]), np.array([[[theta]]]), [omega], *np.empty((2, 1, 0))
+    return several.double_sum(
+        times, np.zeros(len(times), int), np.empty((len(times), 0)), *params, times[0], horizon
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 255, 256, 257, 600])

@@ -332,7 +332,7 @@ BAD = [
         {"covariance": "diag", "covariances_init": np.zeros((2, 2))},
         X,
         InputError,
-        "covariances_init is not positive",
+        r"covariances_init\[0, 0\] is 0.0",
     ),
     ({"n_init": 0}, X, InputError, "n_init is 0"),
     ({"random_state": "seven"}, X, InputError, "random_state is 'seven'"),
