@@ -18,6 +18,7 @@ COMPARED = (  # cases with `duels`
     "calls",
     "ceilings",
     "cytometry",
+    "cytometry_files",
     "derivatives",
     "edm",
     "edm_brains",

@@ -9,19 +9,10 @@ the manner of FlowSOM, 100 clusters (best of 10 starts) whose means are joined b
 the adjusted Rand index with the true populations of the cells; a population of 0.1 % is found if a cluster
 has at least half of its cells, which are at least half of the cluster's.
 
-The two files of cells below PORTABLE_DATA follow, which have no labels: the mean adjusted Rand index of the
-labels of all cells between fits from ten seeds, and between fits to the two halves of the cells, five times.
-k-means is given the number that ours found.
-
-`--n` sets the cells of a panel and the most cells of a file. With --quick there is one small panel, two seeds
-and one pair of halves.
+`--n` sets the cells of a panel. With --quick there is one small panel.
 """
 
-import functools
-import itertools
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -31,12 +22,7 @@ from portable.roofline.cases import common
 
 PANELS = range(100, 120)  # the method was tuned on panels below 10
 CELLS, N_RARE, RARE = 50_000, 3, 0.001
-SEEDS, HALVES = 10, 5
 OURS = "portable"
-FILES = {  # how to read their numbers: whether the instrument compressed them, and the channels
-    "flowkit_100715": {},
-    "fcm_3FITC_4PE_004": {"transform": "none", "channels": ("FSC-H", "SSC-H", "FL1-H", "FL2-H")},
-}
 
 
 @dataclass(frozen=True)
@@ -80,15 +66,11 @@ def duels(space, n, quick):
     small = quick or space == "checked"
     n_cells = n or (300 if space == "checked" else 600 if quick else CELLS)
     tally = common.Tally("rare")
-    found = [_on_panel(space, number, n_cells, small, tally) for number in (PANELS[:1] if small else PANELS)]
-    if space != "checked":
-        found += [
-            _on_file(space, path, n or (600 if quick else None), quick, options) for path, options in _files()
-        ]
-    return found
+    return [_on_panel(space, number, n_cells, small, tally) for number in (PANELS[:1] if small else PANELS)]
 
 
-def _options(space, small):
+def fit_options(space, small):
+    """Return the options of our fits."""
     return {"n_components": 6 if small else 60, "max_iter": 3 if space == "checked" else 1000, "space": space}
 
 
@@ -97,7 +79,7 @@ def _on_panel(space, number, n_cells, small, tally):
     found = {}
 
     def fit():
-        labels = cytometry.fit([sample], **_options(space, small)).predict(sample)
+        labels = cytometry.fit([sample], **fit_options(space, small)).predict(sample)
         found["labels"] = labels.population[labels.population >= 0]
 
     def judge(labels, name):
@@ -121,92 +103,3 @@ def _on_panel(space, number, n_cells, small, tally):
         rounds=1,
         told=lambda rows: f"{problem.k} populations; {tally.lines_told(number)}",
     )
-
-
-def _files():
-    folder = Path(os.environ.get("PORTABLE_DATA", Path(__file__).parents[3] / "shared" / "data")) / "mixture"
-    return [
-        (folder / f"{name}.npz", options)
-        for name, options in FILES.items()
-        if (folder / f"{name}.npz").exists()
-    ]
-
-
-class _File:
-    """Compare the fits of each contender to cells without labels.
-
-    Parameters
-    ----------
-    path : Path
-    most : int or None
-        The most cells, drawn at random.
-    seeds, halves : int
-        Fits of all cells, and pairs of fits of halves.
-    options : dict
-        Options of the panel.
-    """
-
-    def __init__(self, path, most, seeds, halves, options):
-        sample = cytometry.read(path)
-        if most is not None and most < sample.n_cells:
-            sample = sample.take(np.random.default_rng(0).choice(sample.n_cells, most, replace=False))
-        self.panel = cytometry.Panel.of([sample], **options)
-        points, good = self.panel.points(sample)
-        self.sample, self.X, self.seeds = sample.take(good), points[good], seeds
-        self.halves = [
-            np.array_split(np.random.default_rng(q).permutation(good.sum()), 2) for q in range(halves)
-        ]
-        self._agreements, self._numbers = {}, []
-
-    def number(self):
-        """Return the number of populations that ours found, the median of its fits."""
-        return int(np.median(self._numbers))
-
-    def judge(self, labels, name):
-        """Store the agreement of a contender's fits; `labels` is called with the cells to fit, and a seed,
-        and returns the labels of all cells."""
-        self._agreements[name] = mean_agreement(labels, np.arange(len(self.X)), self.seeds, self.halves)
-
-    def ours(self, use, seed, **options):
-        """Return the labels of all cells from a fit to some of them."""
-        found = cytometry.fit([self.sample.take(use)], panel=self.panel, seed=seed, **options)
-        self._numbers.append(found.n_populations)
-        return found.predict(self.sample).population
-
-    def describe_fits(self, rows):
-        """Return a line on all contenders."""
-        return f"{self.number()} populations (median); agreement " + "; ".join(
-            f"{name}: {seeds:.3f} between seeds, {halves:.3f} between halves"
-            for name, (seeds, halves) in self._agreements.items()
-        )
-
-
-def _on_file(space, path, most, quick, options):
-    file = _File(path, most, *((2, 1) if quick else (SEEDS, HALVES)), options)
-
-    def fit():
-        file.judge(functools.partial(file.ours, **_options(space, quick)), OURS)
-
-    n, p = file.X.shape
-    title = f"{path.stem}: {n:,} cells, {p} channels, {file.seeds} seeds and {2 * len(file.halves)} halves"
-    about = {"tools": ["sklearn"], "rounds": 1, "told": file.describe_fits}
-    return common.duel(title, space, fit, "cytometry_files", file, **about)
-
-
-def mean_agreement(labels, use, seeds: int, halves) -> tuple[float, float]:
-    """Return the mean adjusted Rand indices of the labels of all cells between fits from several seeds, and
-    between fits to halves.
-
-    Parameters
-    ----------
-    labels : callable of (cells to fit, seed)
-        Returns the labels of all cells.
-    use : ndarray of int
-        All cells.
-    seeds : int
-    halves : list of pairs of ndarrays of int
-    """
-    whole = [labels(use, seed) for seed in range(seeds)]
-    of_seeds = [agreement(one, other) for one, other in itertools.combinations(whole, 2)]
-    of_halves = [agreement(labels(one, 0), labels(other, 0)) for one, other in halves]
-    return float(np.mean(of_seeds)), float(np.mean(of_halves))

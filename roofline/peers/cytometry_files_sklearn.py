@@ -1,12 +1,8 @@
 """k-means whose clusters are joined, on cells without labels: how far fits agree."""
 
-import os
-
-from threadpoolctl import threadpool_limits
-
 from portable.roofline.contract import Contender
 
-from .cytometry_sklearn import merged
+from .cytometry_sklearn import limited, merged
 
 NAME = "k-means with merging, told our number"
 
@@ -16,7 +12,7 @@ def contenders(file, *, threads=None):
 
     Parameters
     ----------
-    file : portable.roofline.cases.cytometry._File
+    file : portable.roofline.cases.cytometry_files.File
     threads : int, optional
         All cores if not given.
 
@@ -25,8 +21,9 @@ def contenders(file, *, threads=None):
     list of Contender
     """
 
-    def fit():
-        with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())):
-            file.judge(lambda use, seed: merged(file.X[use], file.number(), seed, 1)(file.X), NAME)
+    def labels(use, seed):
+        with limited(threads):
+            return merged(file.X[use], file.number(), seed, 1)(file.X)
 
-    return [Contender(NAME, fit)]
+    file.ways[NAME] = labels
+    return [Contender(NAME, lambda: labels(file.all, 0))]

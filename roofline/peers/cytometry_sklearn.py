@@ -41,12 +41,17 @@ def contenders(problem, judge, *, starts, threads=None):
     return [judged(name, way, judge, threads) for name, way in ways.items()]
 
 
+def limited(threads):
+    """Return a context with so many threads, at most all cores."""
+    return threadpool_limits(min(threads or os.cpu_count(), os.cpu_count()))
+
+
 def judged(name, way, judge, threads):
     """Return a Contender that finds labels by `way`, on so many threads or all cores."""
     found = {}
 
     def fit():
-        with threadpool_limits(min(threads or os.cpu_count(), os.cpu_count())), warnings.catch_warnings():
+        with limited(threads), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found["labels"] = way()
 

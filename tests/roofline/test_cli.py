@@ -288,6 +288,7 @@ PEERS = {
     "edm": ("kedm scipy sklearn faiss".split(), ["kedm"]),
     "mixture_em": (["sklearn"], ["scikit-learn"]),
     "cytometry": (["sklearn"], ["GaussianMixture, told the number", "k-means with merging", "rare 1 of 1"]),
+    "cytometry_files": (["sklearn"], ["k-means with merging", "between halves"]),
     "mixture_fit": (["sklearn"], ["GaussianMixture, told the number", "BayesianGaussianMixture"]),
     "derivatives": (["jax", "warp"], ["JAX", "Warp"]),
     "filters": (["particles"], ["particles"]),
