@@ -112,9 +112,7 @@ class Moves:
             sure, groups, several = self._groups(merges, state)
             if len(sure) > 1:
                 yield "merge", sum(sure, ()), state.all_merged(sure)
-            for _, pair in merges[:_TRIES]:
-                yield "merge", pair, state.merged(pair)
-            for _, group in groups[:_TRIES]:
+            for _, group in merges[:_TRIES] + groups[:_TRIES]:
                 yield "merge", group, state.merged(group)
             yield from self._deletions(state)
             for _, own in several[:_TRIES]:
@@ -424,7 +422,7 @@ class _Division:
             spread = np.nan_to_num(scatter / n.reshape(-1, *[1] * (scatter.ndim - 1)), posinf=0.0, neginf=0.0)
         if covariance.is_diagonal(self._kind):
             longest = np.arange(p) == spread.argmax(axis=1)[:, None]
-            axes = np.sqrt(np.where(longest, spread, 0.0))
+            axes = np.sqrt(longest * np.maximum(spread, 0.0))
         else:
             values, vectors = np.linalg.eigh(spread)
             axes = vectors[:, :, -1] * np.sqrt(np.maximum(values[:, -1], 0.0))[:, None]

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...shared import Array, InputError, Names, PathLike, warn, write_csv
+from ...shared import Array, InputError, Names, PathLike, check_choice, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
-from .samples import Sample, check_spillover
+from .samples import Sample, check_samples, check_spillover, check_used
 
 _COFACTOR = 150.0  # of the arcsinh scale on which stained and unstained cells are separated
 _LEAST_CELLS, _LEAST_SHARE = 50, 0.01  # stained cells, and unstained ones, at least: their number and share
@@ -56,10 +56,11 @@ def spillover_of(
     """
     samples = list(controls.values() if isinstance(controls, Mapping) else controls)
     detectors = list(controls) if isinstance(controls, Mapping) else [None] * len(samples)
-    if not samples:
-        raise InputError("controls is empty; expected a single stain for each dye")
+    check_samples(samples, "controls")
     first = samples[0]
     colours = [first.channels[place] for place in colours_of(first.channels)]
+    if not colours:
+        raise InputError(f"controls: none of the channels {list(first.channels)} of {first.name} is a colour")
     for sample in filter(None, (*samples, unstained)):
         _check_same(sample, first, colours)
     negative = unstained and _light(unstained, colours)
@@ -90,8 +91,8 @@ def _check_same(sample, first, colours):
     odd = sorted({*own} ^ {*colours})
     if odd:
         raise InputError(
-            f"controls: {sample.name} has the colours {', '.join(own)}, {first.name} {', '.join(colours)}: "
-            f"only one has {odd[0]}. Expected single stains of one panel"
+            f"controls: {sample.name} has the colours {', '.join(own) or 'none'}, {first.name} "
+            f"{', '.join(colours)}: only one has {odd[0]}. Expected single stains of one panel"
         )
 
 
@@ -99,7 +100,9 @@ def _light(sample, colours):
     """Return the intensities, on the linear scale, of the cells that are not saturated."""
     places = list(map(sample.channels.index, colours))
     light = np.asarray(sample.X, np.float64)[:, places]
-    return (light / sample.gains[places])[(light < sample.limits[places]).all(axis=1)]
+    good = (light < sample.limits[places]).all(axis=1)
+    check_used(sample, good, colours)
+    return (light / sample.gains[places])[good]
 
 
 def _row(sample, channel, colours, negative):
@@ -109,7 +112,7 @@ def _row(sample, channel, colours, negative):
     if channel is None:
         channel = colours[np.ptp(np.quantile(light, _ENDS, axis=0), axis=0).argmax()]
     channel = sample.channels[sample.place(channel)]
-    place = colours.index(channel)
+    place = colours.index(check_choice(channel, f"the detector of {name}", colours))
     stained = _stained(np.arcsinh(light[:, place : place + 1] / _COFACTOR))
     if stained is None and negative is None:
         raise InputError(

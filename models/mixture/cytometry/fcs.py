@@ -122,7 +122,8 @@ def _described(sample, behind):
             words[f"$P{n}S"] = marker
     words |= {f"$p{n}g": _text(gain) for n, gain in enumerate(sample.gains, 1)}
     for n, column in enumerate((*sample.X.T, *behind.values()), 1):
-        words[f"$p{n}r"] = _above(column)
+        above = np.floor(np.max(column, initial=0.0, where=np.isfinite(column))) + 1.0
+        words[f"$p{n}r"] = _text(above)  # a range that contains all numbers
     for n, limit in enumerate(sample.limits, 1):
         said = sample.keywords.get(f"p{n}r", words[f"$p{n}r"])
         words[f"$p{n}r"] = _text(limit + 1.0) if np.isfinite(limit) else said
@@ -292,11 +293,6 @@ def _like_matrix(key, text):
     found = re.match(r"\s*([0-9]{1,3})\s*,", text)
     n = int(found[1]) if found else 0
     return key not in SPILLOVER and n > 1 and text.count(",") == n + n * n
-
-
-def _above(column):
-    """Return a range, $PnR, that contains all numbers of a column."""
-    return _text(np.floor(np.max(column, initial=0.0, where=np.isfinite(column))) + 1.0)
 
 
 def _text(value):

@@ -238,11 +238,13 @@ def _label(axis, scale, name, span):
         at, ticks = scale.apply(np.array(_TICKS)), np.array(_TICKS)
         near = np.abs(at - at[ticks == 0.0]) <= 0.08 * (span[1] - span[0])
         shown = (span[0] <= at) & (at <= span[1]) & ~(near & (ticks != 0.0))
-        axis.set_ticks(at[shown], [_power(tick) for tick in ticks[shown]])
-
-
-def _power(tick):
-    return f"${'-' if tick < 0.0 else ''}10^{round(math.log10(abs(tick)))}$" if tick else "0"
+        axis.set_ticks(
+            at[shown],
+            [
+                f"${'-' if tick < 0.0 else ''}10^{round(math.log10(abs(tick)))}$" if tick else "0"
+                for tick in ticks[shown]
+            ],
+        )
 
 
 def _colours(n):

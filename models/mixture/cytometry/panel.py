@@ -16,14 +16,13 @@ from ...shared import (
     InputError,
     Names,
     check_choice,
-    check_kind,
     check_number,
     check_positive,
     need,
     warn,
 )
 from .channels import colours_of, is_detector, is_scatter, names_of, unusual_of
-from .samples import SPILLOVER, Sample, check_spillover, parse_spillover
+from .samples import SPILLOVER, Sample, check_samples, check_spillover, check_used, parse_spillover
 
 Transform: TypeAlias = Literal["arcsinh", "logicle", "none"]
 COMPENSATIONS = ("file", "none")
@@ -139,7 +138,7 @@ class Panel(Frozen, eq=False):
         UserWarning
             Channels such as SORT, Index or UMAP_1 are left out.
         """
-        _check_samples(samples)
+        check_samples(samples)
         check_choice(transform, "transform", Transform)
         if cofactor is not None:
             check_positive(cofactor, "cofactor")
@@ -166,8 +165,7 @@ class Panel(Frozen, eq=False):
         """Return the intensities of the cells that are used; raise InputError if there are too few."""
         X, good = self.values(sample)
         self._check_limits(sample)
-        if not good.any():
-            raise InputError(f"{sample.name}: every cell is saturated, or not a number, in some channel")
+        check_used(sample, good, self.channels)
         return X[good]
 
     def values(self, sample: Sample) -> tuple[Array, Array]:
@@ -257,15 +255,6 @@ class Panel(Frozen, eq=False):
 
 def _logicle_scales():
     return need("flowutils.transforms", "cytometry", "logicle scales")
-
-
-def _check_samples(samples):
-    if isinstance(samples, Sample):
-        raise DTypeError("samples is one cytometry.Sample; expected a list of them")
-    if not samples:
-        raise InputError("samples is empty; expected at least one")
-    for sample in samples:
-        check_kind(sample, "samples", Sample, "hold cytometry.Sample")
 
 
 def _places(sample, channels):

@@ -8,10 +8,11 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from ...shared import Array, Frozen, InputError, Names, ShapeError
+from ...shared import Array, DTypeError, Frozen, InputError, Names, ShapeError, check_kind
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
+_NO_CELL = "every cell is saturated, or not a number, in some channel"
 _BITS = (10, 18, 22)  # bits of instruments' analog-to-digital converters
 
 
@@ -107,6 +108,25 @@ class Sample(Frozen, eq=False):
                 f"{', '.join(named)}"
             )
         return found[0]
+
+
+def check_samples(samples, name="samples"):
+    """Raise an error unless `samples` holds samples, at least one; `name` is that of the argument."""
+    if isinstance(samples, Sample):
+        raise DTypeError(f"{name} is one cytometry.Sample; expected a list of them")
+    if not samples:
+        raise InputError(f"{name} is empty; expected at least one")
+    for sample in samples:
+        check_kind(sample, name, Sample, "hold cytometry.Sample")
+
+
+def check_used(sample, good, channels):
+    """Raise InputError if no cell is left, and name those of the channels without any number."""
+    if not good.any():
+        seen = dict(zip(sample.channels, np.isfinite(sample.X).any(axis=0)))
+        empty = ", ".join(channel for channel in channels if not seen[channel])
+        why = f"no cell has a number in {empty}; leave such channels out"
+        raise InputError(f"{sample.name}: {why if empty else _NO_CELL}")
 
 
 def numbered(channels):

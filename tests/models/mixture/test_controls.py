@@ -70,6 +70,13 @@ def test_spillover_of_single_stains(tmp_path):
             lambda: [stained("B530-A"), replace(stained("V450-A"), channels=("FSC-A", *COLOURS[:2], "X"))],
             "only V450-A has the colours B530-A, V450-A, X, only B530-A .* only one has R780-A",
         ),
+        (lambda: [replace(stained(None), channels=("FSC-A", "SSC-A", "FSC-H", "Time"))], "is a colour"),
+        (lambda: [replace(stained("B530-A"), X=np.full((9, 4), np.nan))], "no cell has a number in B530-A"),
+        (
+            lambda: {"FSC-A": stained("B530-A")},
+            "detector of only B530-A is 'FSC-A'; expected one of 'B530-A'",
+        ),
+        (lambda: [np.ones((9, 4))], "controls must hold cytometry.Sample"),
     ],
 )
 def test_controls_that_say_nothing(made, words):

@@ -161,7 +161,12 @@ def compensated(*names):
             "all cells have the same R660-A",
         ),
         (
-            [sample(np.full((9, 4), np.nan), limits=np.full(4, 9.0))],
+            [sample(np.full((9, 4), np.nan))],
+            {},
+            "no cell has a number in B515-A, R660-A; leave such channels",
+        ),
+        (
+            [sample(np.where((np.arange(300)[:, None] + np.arange(4) // 2) % 2, np.nan, raw_cells()))],
             {},
             "every cell is saturated, or not a number",
         ),
