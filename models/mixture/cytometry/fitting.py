@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ...shared import DType, PathLike, check_choice, check_flag
-from ..covariance import Covariance, log_dets
+from ..covariance import Covariance
 from ..estimator import DirichletMixture
 from ..starts import Init
 from .merging import LEAST_CELLS, Merging, check_merging
@@ -22,9 +22,6 @@ from .samples import Sample
 _WORST = 0.02  # share of the cells, those of least density, to which a second mixture is fitted
 _RARE_COMPONENTS = 30  # components of the second mixture, at most
 _GENEROUS = 5.0  # the prior of EM from both mixtures is wider by this factor, so that components cost less
-# growth of the log variances beyond those of the prior's scale up to which components of the second mixture
-# are used; the tails of populations are almost as wide as the prior lets them be, log(_GENEROUS) = 1.6
-_WIDE = 1.0
 _TOL = 1e-5  # growth of the objective per cell at which EM ends; populations no longer change then
 _FEWEST_HALVED = 200  # cells; fewer are not divided into halves
 _CELLS_A_COORDINATE = 5  # cells for the second mixture, at least
@@ -170,25 +167,15 @@ def _stability(found, points, made, seed):
     return np.min(similar, axis=0)
 
 
-def _are_narrow(model, scale):
-    """Return for each component of a mixture whether it is not much wider than the scale of a prior."""
-    p = len(scale)
-    found = log_dets(model.covariance, model.precisions_cholesky_, p)
-    return found < np.linalg.slogdet(scale)[1] + _WIDE * p
-
-
 def _with_rare(model, points, n_worst, options, checkpoint, client):
     """Return a mixture after EM from the components of `model` together with those of a mixture of the cells
-    that `model` describes worst, except for wide ones: these hold cells at the edges of several
-    populations, which EM would not separate again."""
+    that `model` describes worst."""
     prior = replace(model.prior_, scale=_GENEROUS * model.prior_.scale)
     worst = points[np.argpartition(model.score_samples(points), n_worst)[:n_worst]]
     theirs = DirichletMixture(min(_RARE_COMPONENTS, n_worst), prior=prior, **options).fit(worst)
-    first, (n, p) = [], points.shape
+    first, n = [], len(points)
     for own, n_fitted, n_theirs in ((model, n, n - n_worst), (theirs, n_worst, n_worst)):
-        active = own.weights_ * n_fitted > p + 1.0
-        if own is theirs:
-            active &= _are_narrow(own, model.prior_.scale)
+        active = own.weights_ * n_fitted > points.shape[1] + 1.0
         first.append((own.weights_[active] * n_theirs, own.means_[active], own.covariances_[active]))
     weights, means, covariances = map(np.concatenate, zip(*first))
     first = {"weights_init": weights / weights.sum(), "means_init": means, "covariances_init": covariances}
