@@ -204,7 +204,7 @@ class Memory:
             places = self._all_places(here, pointer, align)
             x = self._masked_load(here._replace(mask=None), "gather", places, vector, align, None)
             return ops.b.select(mask, x, zero)
-        mask = mask or ops.target.all_lanes(ops)
+        mask = mask or ops.target.whole_mask(ops)
         return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 
     def _one_by_one(self, here, what, vector):
@@ -308,7 +308,7 @@ class Memory:
                     self._masked_store(here._replace(tail=True), what, x, pointer, align, mask)
                 return
             what, pointer, mask = "scatter", self._all_places(here, pointer, align), None
-        args = [x, pointer, I32(align), mask or self.ops.target.all_lanes(self.ops)]
+        args = [x, pointer, I32(align), mask or self.ops.target.whole_mask(self.ops)]
         self.ops.call(self._masked_name(what, x.type), args, _VOID)
 
     def _store_of_pairs(self, here, x, pointer, align, k):

@@ -32,7 +32,7 @@ class CpuTarget:
         return narrow + scattered > (engine.pack_registers() == 32)
 
     @staticmethod
-    def all_lanes(ops):
+    def whole_mask(ops):
         """Return the mask of all lanes for a gather or scatter. AVX-512's is hidden from LLVM, which would
         make known ones of mask register 0 and so wait for what the iteration before wrote to that.
         """

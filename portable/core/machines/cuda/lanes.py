@@ -92,7 +92,7 @@ class CudaTarget:
     shortest = 21  # instructions of a loop that is left to LLVM and the driver: at 22 to 25, four are faster
     poll_flag, strip = staticmethod(lambda ops: None), 0  # Ctrl-C waits for the launches in flight
     leave = None  # others of the block would wait at a barrier
-    all_lanes = staticmethod(lambda ops: ops.mask_value(None))
+    whole_mask = staticmethod(lambda ops: ops.mask_value(None))
 
     @classmethod
     def unrolled(cls, blocks):
