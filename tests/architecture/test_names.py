@@ -59,7 +59,6 @@ for script in {list(SCRIPTS.values())}:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """Build the wheel of this checkout and return its files, as pip would install them."""
-    pytest.importorskip("setuptools")
     folder = tmp_path_factory.mktemp("wheel")
     ignored = shutil.ignore_patterns("__pycache__")
     for top in ("portable", "models", "roofline"):

@@ -4,10 +4,9 @@ killed.
 They end with this folder's tests: an idle cluster still uses a tenth of a core.
 """
 
+import dask
+import distributed
 import pytest
-
-distributed = pytest.importorskip("distributed")
-dask = pytest.importorskip("dask")
 
 
 @pytest.fixture(scope="package", autouse=True)

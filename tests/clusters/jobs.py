@@ -7,8 +7,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
+import zarr
+from dask import array as da
 from numpy.random import default_rng
+from pyarrow import parquet
 
 import portable as pk
 from portable.models import edm, hawkes, mixture, resampling, tmap
@@ -53,8 +57,6 @@ def mixture_fit(**where):
 @functools.cache
 def streams():
     """Return the points in each form that is streamed: a Zarr array, a dask array over it, a Parquet file."""
-    zarr, da = pytest.importorskip("zarr"), pytest.importorskip("dask.array")
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     folder = tempfile.TemporaryDirectory()
     array = zarr.create_array(Path(folder.name, "a"), shape=(2500, 2), chunks=(300, 1), dtype=np.float64)
     array[:] = points()
@@ -120,7 +122,7 @@ def tmap_fit(**where):
 @functools.cache
 def stored_runs():
     """Store runs in a file, as a Zarr array."""
-    zarr, given, folder = pytest.importorskip("zarr"), runs(), tempfile.TemporaryDirectory()
+    given, folder = runs(), tempfile.TemporaryDirectory()
     path = Path(folder.name, "gaps.npy")
     return folder, tmap.StoredRuns(zarr.array(given.values, chunks=(333,)), given.lengths, path=path)
 

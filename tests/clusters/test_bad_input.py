@@ -5,6 +5,8 @@ import os
 import signal
 import time
 
+import dask
+import distributed
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -14,9 +16,6 @@ from portable.models import edm, mixture, resampling, tmap
 from portable.errors import ClusterError, DTypeError, FiniteError, InputError
 
 from . import jobs
-
-distributed = pytest.importorskip("distributed")
-dask = pytest.importorskip("dask")
 
 
 def test_what_is_no_client():

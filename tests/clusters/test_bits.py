@@ -149,7 +149,6 @@ def test_chains_that_go_on_elsewhere(tmp_path, monkeypatch):
 
 def test_the_command_of_a_fit(cluster_of, tmp_path, capsys):
     """`--cluster` distributes the chains of Algorithm 1, too."""
-    pytest.importorskip("arviz_stats"), pytest.importorskip("h5netcdf")
     random, path = default_rng(3), tmp_path / "events.csv"
     rows = np.column_stack([random.normal(size=(60, 2)), np.sort(random.uniform(0.0, 1000.0, 60))])
     path.write_text("x_km,y_km,t_hours\n" + "\n".join(",".join(map(repr, row)) for row in rows.tolist()))

@@ -6,14 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 
 from portable.models import edm
 from portable.models.shared.cluster import connect, connected, private
 from portable.errors import InputError
 
-distributed = pytest.importorskip("distributed")
-psutil = pytest.importorskip("psutil")
 
 ATTACK = """
 import sys

@@ -3,6 +3,8 @@ continues."""
 
 import time
 
+import dask
+import distributed
 import pytest
 
 from portable.models.shared import sharding, store
@@ -10,9 +12,6 @@ from portable.models import tmap
 from portable.errors import ClusterError
 
 from . import jobs
-
-distributed = pytest.importorskip("distributed")
-dask = pytest.importorskip("dask")
 
 
 def test_a_job_goes_on_after_the_end_of_its_scheduler(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@ a table."""
 
 import re
 
+import numba
 import numpy as np
 import pytest
 
@@ -85,7 +86,6 @@ def test_refused(kernel, words):
 
 
 def test_numbas_functions_are_refused():
-    numba = pytest.importorskip("numba")
 
     @numba.njit
     def theirs(a):

@@ -47,7 +47,6 @@ def test_a_program_recovers_the_truth(name, monkeypatch):
 
 def test_a_c_function_gives_the_same(monkeypatch):
     """The C function that nutpie_pointer.py passes to nutpie is called by its address."""
-    pytest.importorskip("numba")
     model = loaded("nutpie_pointer", monkeypatch)
     b, x, counts = model.data(3)
     slopes, value = np.zeros(model.K), np.zeros(1)

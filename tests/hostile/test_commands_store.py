@@ -54,7 +54,6 @@ def test_an_input_is_not_written_over(request_, tmp_path, told):
 
 
 def test_a_folder_of_results_may_not_hold_the_input(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     np.savez(tmp_path / "mixture.npz", X=np.ones((5, 2)), channels=np.array(["A", "B"]))
     np.savetxt(
         tmp_path / "probabilities.csv",
@@ -90,8 +89,6 @@ COMMANDS = {  # each command's arguments, and the changes that make a different 
 @pytest.mark.parametrize("family", COMMANDS if os.environ.get("PORTABLE_HOSTILE") else ["edm"])
 def test_checkpoints_of_commands(family, table, tmp_path, capsys, monkeypatch):
     """Each command makes a checkpoint, which is recognised; a different request on it is refused by name."""
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("pandas")
     monkeypatch.chdir(tmp_path)
     random = np.random.default_rng(1)
     np.savetxt(

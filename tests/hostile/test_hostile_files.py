@@ -8,6 +8,7 @@ import os
 import zipfile
 import zlib
 
+import h5py
 import numpy as np
 import pytest
 
@@ -46,7 +47,6 @@ def flipped(content, at):
 
 
 def h5(path, **datasets):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
         for name, data in datasets.items():
             file[name] = data
@@ -143,12 +143,6 @@ FILES = [
 )
 def test_hostile_files(family, name, content, words, tmp_path, capsys, monkeypatch):
     """The library raises an error, the command line prints a message with exit code 2; both name the file."""
-    if name.endswith(".h5"):
-        pytest.importorskip("h5py")
-    if family == "tmap" and ".csv" in name:
-        pytest.importorskip("pandas")
-    if family == "mixture":
-        pytest.importorskip("matplotlib")
     if name == "promise.npz":
         body = io.BytesIO()
         with zipfile.ZipFile(body, "w") as archive:
@@ -204,7 +198,6 @@ def test_wide_tables_take_time_with_their_columns(tmp_path, impatient):
 
 @pytest.mark.parametrize("where", ["external", "virtual"])
 def test_datasets_read_no_other_file(where, tmp_path):
-    h5py = pytest.importorskip("h5py")
     np.full(8, 7.0).tofile(tmp_path / "secret.bin")
     h5(tmp_path / "other.h5", secret=np.full(8, 7.0))
     with h5py.File(tmp_path / "x.h5", "w") as file:
@@ -252,7 +245,6 @@ def test_bombs_of_arrays_are_refused(read, tmp_path):
 
 
 def test_bombs_of_datasets_are_refused(tmp_path):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "bomb.h5", "w") as file:
         file.create_dataset("x", (10**9,), "f8", chunks=(10**6,))
     with pytest.raises(InputError, match="bomb.h5' holds .* bytes, which unpack to more"):

@@ -104,7 +104,6 @@ def test_columns_and_files(tmp_path, capsys):
 
 
 def test_channels_lose_no_fit(tmp_path, told):
-    pytest.importorskip("matplotlib")
     path = tmp_path / "cells.npz"
     X = default_rng(1).normal(size=(200, 2)) * 100.0
     np.savez(path, X=X, channels=np.array(["\x1b[2JA", "B\udcff"]))

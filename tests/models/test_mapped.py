@@ -6,9 +6,14 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
+import zarr
+from dask import array as da
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
+from pyarrow import dataset, parquet
 
 import portable as pk
 from portable.models.shared import mapped
@@ -26,23 +31,20 @@ def X():
 
 
 def in_zarr(X, path, chunks=(700, 1)):
-    zarr = pytest.importorskip("zarr")
     found = zarr.create_array(path / "points.zarr", shape=X.shape, chunks=chunks, dtype=X.dtype)
     found[:] = X
     return found
 
 
 def in_memory(X, path):
-    zarr = pytest.importorskip("zarr")
     return zarr.array(X, chunks=(190, 2))
 
 
 def in_dask(X, path):
-    return pytest.importorskip("dask.array").from_array(X, chunks=(450, 1))
+    return da.from_array(X, chunks=(450, 1))
 
 
 def in_parquet(X, path, name="points.parquet", rows=800):
-    parquet, pyarrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     table = pyarrow.table({f"x{k}": column for k, column in enumerate(np.asarray(X).T)})
     parquet.write_table(table, path / name, row_group_size=rows)
     return path / name
@@ -54,7 +56,7 @@ def in_two_files(X, path):
     folder.mkdir()
     in_parquet(X[:1100], folder, "a.parquet")
     in_parquet(X[1100:], folder, "b.parquet")
-    return pytest.importorskip("pyarrow.dataset").dataset(folder)
+    return dataset.dataset(folder)
 
 
 class Users:
@@ -139,7 +141,6 @@ def fit(X):
 
 
 def test_chunks_of_another_dtype(X):
-    da = pytest.importorskip("dask.array")
     odd = da.from_array(X, chunks=(1000, 2)).map_blocks(
         lambda block, block_info=None: block.astype("f8" if block_info[0]["chunk-location"][0] else "f4"),
         dtype=np.float32,
@@ -158,7 +159,6 @@ def test_chunks_of_another_dtype(X):
 
 
 def test_no_numbers(X, tmp_path):
-    da = pytest.importorskip("dask.array")
     for wrong, got in (
         (np.array([["a", "b"]] * 9, object), "object"),
         (X > 0.0, "bool"),
@@ -166,7 +166,6 @@ def test_no_numbers(X, tmp_path):
     ):
         with pytest.raises(DTypeError, match=f"X must hold real numbers, got dtype {got}"):
             fit(da.from_array(wrong, chunks=5))
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "words.parquet"
     parquet.write_table(pyarrow.table({"a": [1.0, 2.0], "b": ["x", "y"]}), path)
     with pytest.raises(DTypeError, match=r"X must hold real numbers: column 'b' of '.*words.parquet' holds"):
@@ -188,7 +187,6 @@ def test_files_that_differ(X, tmp_path):
 
 
 def test_missing_values(X, tmp_path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path, column = tmp_path / "holes.parquet", X[:, 1].tolist()
     column[1234] = None
     parquet.write_table(pyarrow.table({"a": X[:, 0], "b": column}), path, row_group_size=500)
@@ -202,7 +200,6 @@ def test_missing_values(X, tmp_path):
 
 
 def test_sizes_that_nobody_knows(X):
-    da = pytest.importorskip("dask.array")
     some = da.from_array(X, chunks=(1000, 2))
     with pytest.raises(
         ShapeError, match=r"X is a dask array .* unknown sizes; call X.compute_chunk_sizes\(\)"
@@ -272,7 +269,6 @@ def test_gaps_of_a_tmap(X, tmp_path):
     """The gaps equal those of the array in memory, and wrong chunks raise the same errors."""
     gaps, lengths = np.abs(X[:, 0]).astype(np.float64), np.full(1000, 3)
     wanted = tmap.Runs(gaps, lengths)
-    da, zarr = pytest.importorskip("dask.array"), pytest.importorskip("zarr")
     for values in (zarr.array(gaps, chunks=(700,)), da.from_array(gaps, chunks=450), Users(gaps)):
         found = tmap.Runs(values, zarr.array(lengths))
         assert_array_equal(found.values, wanted.values)
@@ -288,7 +284,7 @@ def test_gaps_of_a_tmap(X, tmp_path):
 
 
 def test_gaps_in_a_parquet_file(tmp_path):
-    pandas, path = pytest.importorskip("pandas"), tmp_path / "gaps.parquet"
+    path = tmp_path / "gaps.parquet"
     frame = pandas.DataFrame({"run": "b a b a".split(), "gap": [1.0, 2.0, 3.0, 4.0]})
     frame.to_parquet(path)
     found = tmap.read(path)

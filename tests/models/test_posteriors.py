@@ -5,6 +5,7 @@ import _thread
 import signal
 import threading
 
+import arviz_stats
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -29,11 +30,12 @@ def autoregressive(n_chains, n_draws, phi, seed):
 @pytest.mark.parametrize("phi", [-0.5, 0.0, 0.5, 0.95])
 @pytest.mark.parametrize("n_chains, n_draws", [(2, 8), (8, 51), (4, 200), (3, 1001)])
 def test_r_hat_and_effective_draws_are_those_of_arviz(phi, n_chains, n_draws):
-    stats = pytest.importorskip("arviz_stats")
     x = autoregressive(n_chains, n_draws, phi, 1)
     for draws in (x, np.round(x), np.exp(3.0 * x), x + np.arange(n_chains)[:, None]):
-        assert posteriors.r_hat(draws) == pytest.approx(float(stats.rhat(draws)), rel=1e-12)
-        assert posteriors.effective(draws) == pytest.approx(float(stats.ess(draws, method="bulk")), rel=1e-9)
+        assert posteriors.r_hat(draws) == pytest.approx(float(arviz_stats.rhat(draws)), rel=1e-12)
+        assert posteriors.effective(draws) == pytest.approx(
+            float(arviz_stats.ess(draws, method="bulk")), rel=1e-9
+        )
 
 
 def test_what_is_said_of_draws():
@@ -76,7 +78,6 @@ SAMPLERS = [pmmh, gibbs, metropolis, assignments]
 
 @pytest.mark.parametrize("sample", SAMPLERS, ids=lambda call: call.__name__)
 def test_every_sampler_says_that_draws_have_not_converged(sample, tmp_path):
-    pytest.importorskip("h5netcdf")
     with pytest.warns(
         posteriors.MixingWarning, match="the draws have not converged: .*expected .*: take more"
     ) as told:

@@ -34,8 +34,6 @@ def test_processes_share_the_cores():
 
 def test_calibrations_do_not_depend_on_the_number_of_processes():
     """A data set depends only on its seed and number."""
-    pytest.importorskip("arviz_stats")
-    pytest.importorskip("scipy")
     ranks = [
         calibrate("pmmh", n_sets=3, n_kept=9, n_steps=40, long_enough=2.0, jobs=jobs, space="serial").ranks
         for jobs in (1, 2)
@@ -45,8 +43,6 @@ def test_calibrations_do_not_depend_on_the_number_of_processes():
 
 def test_chains_of_a_calibration_are_long():
     """40 steps hold two or three autocorrelation times, so they are doubled until they hold ten."""
-    pytest.importorskip("arviz_stats")
-    pytest.importorskip("scipy")
     short, long = (
         calibrate("pmmh", n_sets=1, n_kept=9, n_steps=40, long_enough=least, space="serial")
         for least in (0.0, 10.0)

@@ -3,6 +3,7 @@
 import collections
 
 import numpy as np
+import pandas
 import pytest
 
 import portable as pk
@@ -59,7 +60,6 @@ def test_an_array_is_asked_once_whether_it_shares_its_memory_and_each_time_where
 
 
 def test_arrays_of_other_libraries_are_arguments_where_they_share_memory():
-    pandas = pytest.importorskip("pandas")
     series, out = pandas.Series(np.arange(5, dtype=np.int64)), np.zeros(5, np.int64)
     pk.parallel_for(pk.RangePolicy(0, 5, space="serial"), add_own, series, out)
     assert out.tolist() == [0, 1, 2, 3, 4]

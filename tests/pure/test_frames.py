@@ -1,6 +1,7 @@
 """View columns of pandas, xarray, polars and pyarrow: the same memory if the library shares it."""
 
 import numpy as np
+import pandas
 import pytest
 
 import portable as pk
@@ -53,6 +54,5 @@ def test_what_is_no_number_is_refused_by_its_dtype(library, values):
 
 
 def test_a_view_is_a_column_of_a_table():
-    pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"a": pk.asview(np.array(NUMBERS)), "b": NUMBERS})
     assert table.a.dtype == np.float64 and table.a.tolist() == list(table.b)

@@ -2,7 +2,6 @@
 
 import pytest
 
-pytest.importorskip("llvmlite")
 
 import llvmlite.binding as llvm  # noqa: E402
 from llvmlite import ir  # noqa: E402

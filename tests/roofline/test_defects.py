@@ -47,7 +47,6 @@ def run_in(folder, *options):
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_defect_is_found(patch, tmp_path):
     """The unchanged tree makes a record and holds it; with the defect the rows of its family are slower."""
-    pytest.importorskip("numba")
     if (machine.facts("serial")["busy_cores"] or 0.0) > checks.BUSY:
         pytest.skip("other work keeps the cores busy")
     (tmp_path / "records").mkdir()

@@ -18,7 +18,6 @@ FORMS = "if_quad,reduce_sum,softmax,floyd,gemm,scatter"
 
 
 def test_rows_are_compared_timed_and_recorded(tmp_path, capsys):
-    pytest.importorskip("numba")
     if shutil.which("gcc") is None:
         pytest.skip("no C compiler here")
     told = ["--only", FORMS, *f"--record --records {tmp_path} --commit abc".split()]

@@ -61,7 +61,6 @@ def test_hawkes_peers_agree_with_the_formula(space, count, precision):
 
 
 def test_mixture_peer_agrees_with_linear_algebra():
-    pytest.importorskip("numba")
     from portable.roofline.cases.mixture import K, P, density
 
     random = default_rng(4)
@@ -80,7 +79,6 @@ def test_mixture_peer_agrees_with_linear_algebra():
 
 
 def test_mixture_em_peers_agree():
-    pytest.importorskip("sklearn")
     from portable.roofline.cases import mixture_em
 
     for duel in mixture_em.duels("serial", 200, quick=True):

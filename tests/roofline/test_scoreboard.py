@@ -240,7 +240,6 @@ def test_a_sitting_tells_times_or_the_reason():
 
 
 def test_peers_say_which_file_has_them():
-    pytest.importorskip("numba")
     found, _ = peers.gather("launch", "serial", 1, 10)
     assert {contender.file for contender in found} == {"launch_numba"}
 

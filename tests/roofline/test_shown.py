@@ -50,7 +50,6 @@ def test_a_damaged_report_is_refused(saved, tmp_path, told):
 
 
 def test_figures_for_papers(saved, tmp_path):
-    pytest.importorskip("svglib")
     svg, pdf = tmp_path / "plot.svg", tmp_path / "plot.pdf"
     assert cli.main(["show", *saved, *f"--svg {svg} --pdf {pdf}".split()]) == 0
     texts = [element.text for element in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]

@@ -3,6 +3,7 @@ computation.
 """
 
 import numpy as np
+import pandas
 import pytest
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
@@ -180,7 +181,6 @@ def test_sweep():
 
 
 def test_words_in_a_table_are_named():
-    pandas = pytest.importorskip("pandas")
     with pytest.raises(DTypeError, match="column 'site' has dtype"):
         edm.cross_map(pandas.DataFrame({"x": X, "site": ["a"] * 30}), 2)
     with pytest.raises(DTypeError, match="library must hold real numbers, got dtype datetime64"):

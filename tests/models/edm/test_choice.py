@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -158,7 +159,6 @@ def test_many_views(space):
 
 
 def test_views_of_a_table_have_its_names_and_dates(tmp_path):
-    pandas = pytest.importorskip("pandas")
     months = pandas.date_range("2001-01-01", periods=120, freq="MS")
     table = pandas.DataFrame(driver_and_driven(120), columns=["a", "b"], index=months)
     found = edm.multiview(table, 2, columns=["a", "b"], target="b", n_views=3, tau=2, space="threads")

@@ -3,7 +3,10 @@
 import csv
 import sys
 
+import h5py
+import matplotlib
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -40,7 +43,6 @@ def test_readers(tmp_path, table):
 
 
 def test_hdf5(tmp_path):
-    h5py = pytest.importorskip("h5py")
     x = logistic_maps(30, 2)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["recording/values"] = x
@@ -51,7 +53,6 @@ def test_hdf5(tmp_path):
 
 def test_dates_of_a_file_are_kept(tmp_path, told):
     """The first column of dates gives the times of the rows, and of predictions beyond them."""
-    pandas = pytest.importorskip("pandas")
     x, out = logistic_maps(60, 2), tmp_path / "out.csv"
     months = pandas.date_range("1985-01-01", periods=60, freq="MS")
     frame = pandas.DataFrame(x, columns=["a", "b"])
@@ -77,7 +78,6 @@ def test_dates_of_a_file_are_kept(tmp_path, told):
 
 
 def test_parquet(tmp_path):
-    pytest.importorskip("pyarrow")
     import pandas
 
     x = logistic_maps(40, 2)
@@ -231,7 +231,6 @@ def test_wrong_requests_have_their_reason(table, told):
 
 
 def test_figures_show_what_they_are_given(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     x = logistic_maps(80, 4)
     found = edm.embedding_dimension(x[:, 0], 3, space="threads")
@@ -278,7 +277,6 @@ def test_what_cannot_be_written_is_refused_first(table, tmp_path, told, option, 
 
 
 def test_a_figure_has_a_known_kind_of_file(table, tmp_path, told):
-    pytest.importorskip("matplotlib")
     assert main(["embed", str(table[0]), *f"--columns a --plot {tmp_path}/x.doc".split()]) == 2
     assert "x.doc; expected a name that ends in one of" in told.err
 

@@ -1,8 +1,10 @@
 """Test iterated forecasts, partial cross maps, penalised S-maps; and the recipes of docs/edm.md."""
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import linear_model as linear
 
 from portable.errors import PortableError
 from portable.models import edm
@@ -39,7 +41,6 @@ def test_penalised_maps_are_those_of_scikit_learn(space, penalty, l1_ratio):
     """The columns have different units. Both algorithms use coordinate descent, and stop slightly before
     convergence.
     """
-    linear = pytest.importorskip("sklearn.linear_model")
     x, y = (logistic_maps(40, 2) * (7.0, 2.0) + (3.0, -1.0)).T
     keys = {"penalty": penalty, "l1_ratio": l1_ratio, "space": space}
     found = edm.smap(x, 3, theta=[0.5, 2.0], target=y, **keys)
@@ -60,7 +61,6 @@ def test_penalised_maps_are_those_of_scikit_learn(space, penalty, l1_ratio):
 
 
 def test_coefficients_have_names():
-    pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(logistic_maps(40, 2), columns=["prey", "hunter"])
     found = edm.smap(table, 2, theta=1.0, columns=["prey", "hunter"], target="prey", tau=3, **SERIAL)
     assert found.coordinates == "prey(t) prey(t-3) hunter(t) hunter(t-3)".split()
@@ -98,7 +98,6 @@ def test_a_partial_cross_map_knows_what_goes_between():
 
 
 def test_a_partial_cross_map_takes_tables_and_segments():
-    pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(chain(120), columns=list("xyz")).assign(site=np.repeat(["a", "b"], 60))
     keys = {"columns": "z", "segments": "site"} | SERIAL
     found = edm.partial_cross_map(table, "x", ["y"], 2, **keys)

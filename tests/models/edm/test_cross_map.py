@@ -8,7 +8,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
+import xarray
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
@@ -265,7 +267,6 @@ def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
 
 
 def test_names_come_back():
-    pandas = pytest.importorskip("pandas")
     x = logistic_maps(60, 3)
     found = edm.cross_map(pandas.DataFrame(x, columns=["a", "b", "c"]), 2, space="threads")
     assert_array_equal(found.loc["b", "c"], edm.cross_map(x, 2, space="threads")[1, 2])
@@ -273,7 +274,6 @@ def test_names_come_back():
 
 
 def test_names_of_xarray_come_back():
-    xarray = pytest.importorskip("xarray")
     x = logistic_maps(60, 3)
     found = edm.cross_map(
         xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads"
@@ -339,7 +339,6 @@ def test_libraries_of_several_columns(space, windows):
 
 
 def test_groups_have_their_own_checkpoint_and_names(tmp_path):
-    pandas = pytest.importorskip("pandas")
     x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
     keys = {"checkpoint": tmp_path / "kept", "space": "threads"}
     found = edm.cross_map(x, 2, libraries=[["a", "c"], ["b", "c"]], **keys)
@@ -363,7 +362,6 @@ def test_a_group_that_does_not_vary_has_no_skill():
 
 
 def test_a_file_is_opened_lazily(tmp_path):
-    pytest.importorskip("xarray")
     path, x = tmp_path / "rho.npy", logistic_maps(60, 3)
     edm.cross_map(x, 2, out=path, space="threads")
     found = open_matrix(path, list("abc"), list("abc"))
@@ -410,7 +408,6 @@ def test_each_library_has_its_own_dimension(space):
 
 
 def test_own_dimensions_go_on_and_are_told(tmp_path):
-    pandas = pytest.importorskip("pandas")
     x = logistic_maps(80, 4)
     keys = {"E_max": 4, "space": "threads"}
     whole = edm.cross_map(x, **keys)

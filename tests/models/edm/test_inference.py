@@ -1,8 +1,11 @@
 """Test significance of whole cross maps, convergence, and lagged maps."""
 
 import numpy as np
+import pandas
 import pytest
+import xarray
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
 from portable.errors import DTypeError, InputError
 from portable.models import edm
@@ -180,7 +183,6 @@ def test_libraries_of_several_columns_are_tested(space):
 
 @pytest.mark.parametrize("method", ["bh", "by"])
 def test_adjusted_p_values(method):
-    stats = pytest.importorskip("scipy.stats")
     p = np.random.default_rng(1).random((6, 7)) ** 3
     wanted = stats.false_discovery_control(p.ravel(), method=method).reshape(6, 7)
     assert_allclose(edm.adjust(p, method), wanted, rtol=1e-12)
@@ -193,7 +195,6 @@ def test_adjusted_p_values(method):
 
 
 def test_results_of_a_test_have_names():
-    pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     x = pandas.DataFrame(logistic_maps(80, 3), columns=list("abc"))
     found = edm.cross_map_test(x, 2, n_surrogates=19, surrogate="phase", space="threads")
     dataset = found.to_xarray()
@@ -207,7 +208,6 @@ def test_results_of_a_test_have_names():
 
 def test_convergence_by_hand():
     """The slope is compared with NumPy's polyfit, tau with SciPy; the shares of surrogates are counted."""
-    stats = pytest.importorskip("scipy.stats")
     x = logistic_maps(200, 2)
     sizes = np.array([150, 10, 60, 25])
     grown = edm.ccm(
@@ -318,7 +318,6 @@ def test_lagged_map_with_one_lag_is_simplex():
 
 def test_lagged_maps_of_several_targets():
     """Each target has the result of a separate call; with names in a table."""
-    pandas = pytest.importorskip("pandas")
     x = logistic_maps(80, 3)
     keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block", "space": "threads"}
     both = edm.lagged_map(x[:, 0], x[:, 1:], 2, **keys)
@@ -333,7 +332,6 @@ def test_lagged_maps_of_several_targets():
 
 
 def test_results_of_several_targets_have_their_names():
-    pandas = pytest.importorskip("pandas")
     x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
     keys = {"columns": "a", "target": ["c", "b"], "space": "threads"}
     for found, n in (
@@ -354,7 +352,6 @@ def test_results_of_several_targets_have_their_names():
 
 
 def test_tables_with_names_and_dates():
-    pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
     x = logistic_maps(60, 2)
     dates = pandas.date_range("2020-01-31", periods=60, freq="ME")
     table = pandas.DataFrame(x, columns=["a", "b"], index=dates)

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose
 
@@ -49,7 +50,7 @@ def table_of(pandas, columns):
 def test_pyedm(pyedm, E, tau, Tp, radius):
     """pyEDM returns the rows that it could predict, and some without a prediction; ours are matched by
     time."""
-    frame = table_of(pytest.importorskip("pandas"), X)
+    frame = table_of(pandas, X)
     theirs = {
         "dataFrame": frame,
         "lib": "1 80",

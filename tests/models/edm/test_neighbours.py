@@ -118,7 +118,6 @@ def test_equal_points_weigh_all_alike(space):
 def test_tree_finds_the_same(monkeypatch, values, radius):
     """A long series of low dimension uses a tree if timing favours it, so that every bit must be equal; one
     of few values has many ties."""
-    pytest.importorskip("scipy")
     x = logistic_maps(6000, 3 if values == "three columns" else 1)
     x = np.round(x, 3) if values == "few" else x
     built = []

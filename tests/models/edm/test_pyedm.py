@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_allclose
 
@@ -18,7 +19,6 @@ from portable.errors import PortableError
 from portable.models import edm
 from portable.models.edm.composed import lagged_block
 
-pandas = pytest.importorskip("pandas")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     pyedm = pytest.importorskip("pyEDM")

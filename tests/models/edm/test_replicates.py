@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -15,7 +16,6 @@ from portable.models.edm import calibrate
 
 from .series import logistic_maps
 
-pandas = pytest.importorskip("pandas")
 LENGTHS = {"north": 11, "south": 16, "east": 13}
 NAMES = np.repeat(list(LENGTHS), list(LENGTHS.values()))
 X = logistic_maps(40, 2)

@@ -4,6 +4,7 @@ import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -194,7 +195,6 @@ def results(x, space="threads"):
 
 
 def test_results_become_tables():
-    pytest.importorskip("pandas")
     x = logistic_maps(60, 2)
     of = results(x)
     table = of["simplex"].to_pandas()[["time", "predicted"]].to_numpy()
@@ -212,7 +212,6 @@ def test_results_become_tables():
 
 
 def test_results_are_saved_and_loaded(tmp_path):
-    pandas = pytest.importorskip("pandas")
     x = logistic_maps(60, 2)
     found = results(x)
     dated = pandas.DataFrame(

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -16,7 +17,6 @@ from .series import logistic_maps
 
 simplex, cross_map = partial(edm.simplex, space="threads"), partial(edm.cross_map, space="threads")
 X = logistic_maps(60, 3)
-pandas = pytest.importorskip("pandas")
 
 
 def test_columns_may_be_numbers():
@@ -35,7 +35,6 @@ def test_columns_may_be_numbers():
 
 
 def test_one_series_has_a_name():
-    pytest.importorskip("xarray")
     polars, series = pytest.importorskip("polars"), pandas.Series(X[:, 0], name="x")
     for named in (series, series.to_xarray(), polars.Series("x", X[:, 0])):
         assert simplex(named, 2, columns="x").rho == simplex(X[:, 0], 2).rho

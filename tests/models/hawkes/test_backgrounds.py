@@ -4,6 +4,7 @@ the paper's background absorbs."""
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import stats
 
 from portable.models import hawkes
 from portable.models.hawkes import calibration, fit_background
@@ -51,7 +52,6 @@ def test_the_density_leaves_the_event_out(space):
     locations, times = random_events(13)
     found = fit_background(locations, times, "declustered", bandwidth_km=0.7, max_iter=1, space=space)
     low, high = locations.min(axis=0), locations.max(axis=0)
-    stats = pytest.importorskip("scipy.stats")
     mass = np.prod(stats.norm.cdf((high - locations) / 0.7) - stats.norm.cdf((low - locations) / 0.7), axis=1)
     r2 = squares(locations)
     kernel = np.exp(-0.5 * r2 / 0.49) / (2.0 * np.pi * 0.49) / mass[None]

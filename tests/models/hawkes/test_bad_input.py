@@ -3,6 +3,7 @@ computation.
 """
 
 import numpy as np
+import pandas
 import pytest
 from numpy.random import default_rng
 
@@ -148,7 +149,7 @@ def test_explosive_simulations_end():
 def test_dates_want_the_function_that_reads_them(kind):
     dates = np.datetime64("2026-01-31T12:30") + np.arange(3) * np.timedelta64(1, "h")
     if kind == "pandas":
-        dates = pytest.importorskip("pandas").Series(dates)
+        dates = pandas.Series(dates)
     elif kind != "numpy":
         dates = dates.tolist() if kind == "list" else dates.astype(str).tolist()
     with pytest.raises(DTypeError, match="times holds dates; expected hours: hawkes.read_catalogue"):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pyarrow import parquet
 
 from portable.models.shared import extras
 from portable.models.hawkes import (
@@ -50,7 +51,6 @@ def test_simulate_then_read(events_csv):
 
 @pytest.mark.parametrize("by", ["likelihood", "mode", "metropolis"])
 def test_fit(events_csv, tmp_path, by, capsys):
-    pytest.importorskip("matplotlib")
     if by == "metropolis":
         for module in ("arviz_base", "h5netcdf"):
             pytest.importorskip(module)
@@ -78,8 +78,6 @@ def test_fit(events_csv, tmp_path, by, capsys):
 
 
 def test_probabilities_and_residuals(events_csv, tmp_path, told):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("scipy")
     common = f"{events_csv} --out {tmp_path} --space serial".split()
     assert main(["probabilities", *common, *"--draws 100 --warmup 100 --average 20".split()]) == 0
     with open(tmp_path / "probabilities.csv") as file:
@@ -142,7 +140,6 @@ def test_libraries_that_write_are_asked_for_before_anything_is_drawn(
 
 def test_ctrl_c_leaves_a_file_of_draws(events_csv, tmp_path, monkeypatch, capsys):
     """The exit code is 130, and posterior.nc contains the draws made so far."""
-    pytest.importorskip("h5netcdf")
 
     @functools.wraps(sample_posterior)
     def sample(likelihood, **options):
@@ -192,7 +189,6 @@ def test_units_columns_and_formats(tmp_path):
     with open(tmp_path / "g.csv", "w", encoding="utf-8-sig") as file:  # as some spreadsheets write it
         file.write(f"{HEADER}\n0,0,2020-01-01T00:30:00+01:00\n1,1,2020-01-01T00:00:00Z\n")
     assert_allclose(read_catalogue(tmp_path / "g.csv").times, [0.0, 0.5])
-    parquet = pytest.importorskip("pyarrow.parquet")
     import pyarrow
 
     parquet.write_table(

@@ -154,7 +154,6 @@ def test_what_else_is_asked(space):
     background, excitation = hawkes.intensity(likelihood, params, locations, times)
     assert_allclose(excitation / (background + excitation), pi, atol=1e-12)
     if space == "serial":
-        pytest.importorskip("scipy")
         whole = hawkes.residuals(likelihood, params).rescaled[-1]
         value = likelihood.log_likelihood(params)
         assert whole == pytest.approx(float(np.log(background + excitation).sum()) - value, rel=1e-9)

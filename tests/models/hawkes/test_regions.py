@@ -12,7 +12,6 @@ from portable.models import hawkes
 from portable.models.hawkes import fit_background, read_catalogue, regions
 from portable.models.hawkes.__main__ import main
 
-pytest.importorskip("shapely", reason="polygons need shapely")
 
 ELL = [[0, 0], [0, 10], [5, 10], [5, 5], [10, 5], [10, 0]]
 HOLE = [[1, 1], [2, 1], [2, 2], [1, 2]]

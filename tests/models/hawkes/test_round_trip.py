@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -46,7 +48,6 @@ def write(path, table, mark=","):
 
 
 def test_frames_and_files_say_the_same(table, tmp_path):
-    pandas = pytest.importorskip("pandas")
     text = table | {"when": np.array([str(v).replace("-", "/").replace("T", " ") for v in table["when"]])}
     write(tmp_path / "a.csv", text)
     write(tmp_path / "b.csv", text, ";")
@@ -54,7 +55,7 @@ def test_frames_and_files_say_the_same(table, tmp_path):
         table | {"when": pandas.DatetimeIndex(table["when"]).tz_localize("UTC").tz_convert("Asia/Tokyo")},
         index=[f"row {n}" for n in range(len(table["when"]))],
     )
-    arrow = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    arrow = pyarrow.Table.from_pandas(frame)
     options = {"time": "when", "ids": "case", "marks": "mag", "end": "2025-09-01"}
     found = [
         read_catalogue(source, **options)
@@ -107,7 +108,6 @@ def test_marks_below_a_columns_completeness_count_as_at_it(table):
 
 
 def test_a_posterior_comes_back(tmp_path):
-    pytest.importorskip("h5netcdf")
     kind = compose(2, marks=True)
     start = kind(
         mu0=0.7, tau_x=1.6, tau_t=20.0, theta=0.3, omega_1=1.0, omega_2=0.1, weight_2=1.0, h=0.4, alpha=0.5
@@ -141,7 +141,6 @@ def flat(made, space="serial"):
 
 def test_evidence_prefers_the_model_that_made_the_events():
     """Compare excitation with none by WAIC, leave-one-out and AIC; terms add up to the log-likelihood."""
-    pytest.importorskip("arviz_stats")
     made = simulate(TRUTH, n_immigrants=150, horizon_h=4000.0, seed=2)
     likelihood = flat(made).likelihood
     params = hawkes.fit(likelihood, start=TRUTH).params

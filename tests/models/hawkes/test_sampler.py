@@ -7,6 +7,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
+import xarray
 from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
@@ -281,7 +282,6 @@ def test_lower_bounds_cut_the_posterior_off(sampler):
     """Compare with the posterior of h only, by quadrature above a bound that exceeds its mode."""
     if sampler is sample_nuts:
         import_nutpie()
-    pytest.importorskip("arviz_stats")
     fixed = [name for name in TRUTH.names() if name != "h"]
     mode = fit(SMALL, start=TRUTH, fixed=fixed, posterior=True).params.h
     options = {"n_chains": 2, "n_draws": 1000, "n_warmup": 300, "start": TRUTH, "fixed": fixed, "seed": 1}
@@ -329,10 +329,6 @@ def test_posterior_object(tmp_path):
 
 
 def test_arviz(tmp_path):
-    pytest.importorskip("arviz_base")
-    pytest.importorskip("arviz_stats")
-    pytest.importorskip("h5netcdf")
-    xarray = pytest.importorskip("xarray")
     found = sample_posterior(SMALL, **OPTIONS)
     rows = found.summary(["theta", "1/h"])
     assert rows["theta"]["mean"] == pytest.approx(found["theta"].mean())
@@ -353,7 +349,6 @@ def test_arviz(tmp_path):
 def test_both_samplers_agree():
     """Posterior means agree within five joint standard errors: one false alarm in 400,000 parameters."""
     import_nutpie()
-    pytest.importorskip("arviz_stats")
     one = sample_posterior(SMALL, n_chains=2, n_draws=4000, start=TRUTH, seed=1)
     two = sample_nuts(SMALL, n_chains=2, n_draws=200, n_warmup=100, start=TRUTH, seed=1)
     assert two.draws.shape == (2, 200, 4) and two.attained_error <= SMALL.error_bound
@@ -378,8 +373,6 @@ def test_attainable_effective_draws():
 def test_calibration():
     """With ten data sets no rank test has a p-value below 0.0001, which happens by chance once in 2,500
     runs."""
-    pytest.importorskip("arviz_stats")
-    pytest.importorskip("scipy")
     found = calibrate(n_sets=10, n_kept=9, least_ess=100, space="serial", seed=2)
     assert found.ranks.shape == (10, 4) and found.ranks.min() >= 0 and found.ranks.max() <= 9
     assert found.least_ess >= 100 and found.least_events >= 200

@@ -96,7 +96,6 @@ def test_intensity(space):
 def test_residuals_are_the_compensator(space):
     """At the last event the residual is the reference's total expectation; before, its expectation with the
     horizon at that event."""
-    pytest.importorskip("scipy")
     locations, times, likelihood = prepared(13, space=space)
     found = residuals(likelihood, PARAMS)
     assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
@@ -112,7 +111,6 @@ def test_residuals_are_the_compensator(space):
 def test_residuals_tell_right_from_wrong():
     """The true model is not rejected (p > 0.001, a false alarm of one in a thousand), one without excitation
     is."""
-    pytest.importorskip("scipy")
     truth, times, likelihood = known()
     right = residuals(likelihood, truth)
     wrong = residuals(likelihood, replace(truth, mu0=len(times) / 400.0, theta=1e-9))

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from pyarrow import parquet
 
 import portable as pk
 from portable.models.mixture import cytometry, figures, DirichletMixture
@@ -199,7 +200,6 @@ def test_labels_as_csv_and_parquet(tmp_path):
     assert [float(row["probability 1"]) for row in rows] == pytest.approx(
         labels.probabilities[:, 1].tolist(), rel=1e-6
     )
-    parquet = pytest.importorskip("pyarrow.parquet")
     labels.write(tmp_path / "l.parquet")
     table = parquet.read_table(tmp_path / "l.parquet").to_pydict()
     assert table["population"] == labels.population.tolist() and table["name"] == [
@@ -245,7 +245,6 @@ def test_what_cannot_be_written_or_drawn(call, words):
 
 
 def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, monkeypatch, told):
-    pytest.importorskip("matplotlib")
     for kind, module in (("parquet", "pyarrow.parquet"), ("h5ad", "anndata")):
         monkeypatch.setitem(sys.modules, module, None)
         assert main(f"fit {file} --labels {kind} --out {tmp_path / 'out'}".split()) == 2
@@ -266,7 +265,6 @@ def test_ellipses_hold_nine_tenths():
 
 
 def test_fit_from_end_to_end(space, file, tmp_path, told):
-    pytest.importorskip("matplotlib")
     out, few = tmp_path / "out", "--max-iter 1 --no-rare" if space == "checked" else ""
     few += "" if space == "serial" else " --figures none"
     assert main(f"fit {file} --components 3 --space {space} --out {out} {few}".split()) == 0
@@ -291,7 +289,6 @@ def test_fit_from_end_to_end(space, file, tmp_path, told):
 
 def test_predict_merge_and_figures_of_a_fitted_mixture(tmp_path, told):
     """The sample was not used in the fit, and its channels are in another order."""
-    pytest.importorskip("matplotlib")
     fitted().save(tmp_path / "mixture.npz")
     new = simulated()[0][1]
     turned = cytometry.Sample(new.X[:, ::-1], new.channels[::-1], new.markers[::-1], spillover=new.spillover)
@@ -336,7 +333,6 @@ def test_a_fit_that_did_not_converge_says_so_and_writes_all_the_same(file, tmp_p
 
 def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
     """The error precedes the fit."""
-    pytest.importorskip("matplotlib")
     monkeypatch.setattr(DirichletMixture, "fit", None)
     out, other = tmp_path / "out", tmp_path / "other"
     other.mkdir()
@@ -357,7 +353,6 @@ def test_bad_requests_end_with_a_line(file, tmp_path, capsys, monkeypatch):
 
 
 def test_values_that_the_fit_refuses(file, tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     for option, value in (("--components", "0"), ("--space", "abacus"), ("--cells-per-sample", "0")):
         assert main([*f"fit {file}".split(), option, value, *f"--out {tmp_path}/out".split()]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 3 and not (tmp_path / "out").exists()
@@ -365,7 +360,6 @@ def test_values_that_the_fit_refuses(file, tmp_path, capsys):
 
 def test_a_real_file_from_end_to_end(tmp_path, told):
     """Write 65,016 cells as FCS 3.1, label and draw them; three are saturated; no cell is lost."""
-    pytest.importorskip("matplotlib")
     raw = cytometry.read(real_file())
     cytometry.write(raw, tmp_path / "cells.fcs", keywords={"cyt": "LSR II"})
     assert (tmp_path / "cells.fcs").read_bytes()[:6] == b"FCS3.1"

@@ -233,7 +233,6 @@ def test_few_cells_are_one_population(n_cells):
 
 def test_two_cells_from_end_to_end(tmp_path, told):
     """A gate or an empty well leaves a sample of two cells."""
-    pytest.importorskip("matplotlib")
     (tmp_path / "two.csv").write_text("FL1,FL2\n1.5,2.5\n2.5,3\n")
     assert main(f"fit {tmp_path}/two.csv --space serial --out {tmp_path}/out".split()) == 0
     assert "2 cells" in told.out and (tmp_path / "out" / "marginals.png").exists()

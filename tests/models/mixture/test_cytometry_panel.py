@@ -46,7 +46,6 @@ def test_compensation_takes_back_what_spilled_over():
     assert_array_equal(Panel.of([mixed], channels=["A"], compensation="none").values(mixed)[0][:, 0], X[:, 2])
     own = Panel.of([mixed], channels=["A"], compensation=(["A", "B"], [[1.0, 0.1], [0.0, 1.0]]))
     assert_allclose(own.values(mixed)[0][:, 0], X[:, 2], rtol=1e-12)
-    pytest.importorskip("flowutils")
     from flowutils.compensate import compensate
 
     assert_allclose(panel.values(mixed)[0], compensate(X, spill, [2, 1, 3])[:, [2, 3]], rtol=1e-12)
@@ -67,7 +66,6 @@ GATING_ML = {  # Gating-ML 2.0, examples of the logicle scale with T = 1000, W =
 
 
 def test_logicle_scales_have_the_published_values():
-    pytest.importorskip("flowutils")
     scale = Scale("logicle", (1000.0, 1.0, 4.0))
     x = np.array(list(GATING_ML))
     assert_allclose(scale.apply(x), list(GATING_ML.values()), atol=1e-6)
@@ -78,7 +76,6 @@ def test_a_logicle_scale_makes_room_for_negative_values():
     """W is computed from the fifth percentile of the negative values, T from the range (Parks, Roederer and
     Moore 2006).
     """
-    pytest.importorskip("flowutils")
     X = raw_cells().astype(float)
     X[:, 1] = default_rng(2).normal(0.0, 200.0, 300)
     panel = Panel.of([sample(X)], transform="logicle")

@@ -3,9 +3,10 @@ numbers under a prior, refusals by name."""
 
 import numpy as np
 import pytest
+from numpy.linalg import inv, slogdet
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
-from numpy.linalg import inv, slogdet
+from sklearn import mixture as sklearn
 
 import portable as pk
 from portable.models.mixture import DirichletMixture, Prior
@@ -49,7 +50,6 @@ def test_a_given_start_is_where_em_begins(n, p, k, space):
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_points_as_scikit_learn(kind):
     """A step of each kind of covariance agrees for a given start, with and without precisions."""
-    sklearn = pytest.importorskip("sklearn.mixture")
     X, means = far_apart(20_001, 2, 2)
     eye = {"full": np.tile(np.eye(2), (2, 1, 1)), "tied": np.eye(2)}
     eye |= {"diag": np.ones((2, 2)), "spherical": np.ones(2)}

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import multivariate_normal
 
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
@@ -13,8 +14,6 @@ from portable.models.mixture.prior import centred
 from ...tolerance import assert_close
 from . import reference
 from .problems import WIDE, draw, factors_of, random_mixture
-
-multivariate_normal = pytest.importorskip("scipy.stats").multivariate_normal
 
 
 @pytest.mark.parametrize("n, p, k", [(1, 1, 1), (9, 1, 3), (21, 3, 4), (19, WIDE, 2)])

@@ -15,8 +15,6 @@ from portable.models.mixture import DirichletMixture, TMixture
 from . import reference
 from .problems import draw, random_mixture
 
-pytest.importorskip("scipy")
-
 
 def heavy(n, seed=0, p=2, dof=4.0):
     """Draw three clusters of t."""

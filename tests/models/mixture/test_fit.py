@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import check_estimator
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.mixture import sums, DirichletMixture, Prior, TMixture
@@ -58,7 +61,6 @@ FIRST_COVARIANCES = {
 
 @pytest.mark.parametrize("kind", FIRST_COVARIANCES)
 def test_maximum_likelihood_is_that_of_scikit_learn(space, kind):
-    mixture = pytest.importorskip("sklearn.mixture")
     n, n_iter = (30, 1) if space == "checked" else (600, 10)
     X = draw(n, *random_mixture(3, 4))
     first = start(3, 4)
@@ -67,7 +69,7 @@ def test_maximum_likelihood_is_that_of_scikit_learn(space, kind):
         3, prior=None, covariance=kind, max_iter=n_iter, tol=-1e9, space=space, **first
     ).fit(X)
     inverse = np.linalg.inv if kind in ("full", "tied") else np.reciprocal
-    peer = mixture.GaussianMixture(
+    peer = GaussianMixture(
         3,
         covariance_type=kind,
         max_iter=n_iter,
@@ -371,7 +373,6 @@ def test_bad_input(options, points, error, words):
 
 
 def test_sparse_input_is_refused():
-    sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(DTypeError, match=r"X is sparse.*toarray"):
         DirichletMixture(2).fit(sparse.csr_matrix(X))
 
@@ -397,10 +398,9 @@ def test_unfitted_and_other_features():
 )
 def test_estimator_checks_of_scikit_learn(model):
     """One check is skipped: it requires an environment variable for another array library."""
-    checks = pytest.importorskip("sklearn.utils.estimator_checks")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # caused by the checks themselves
-        results = checks.check_estimator(model, on_fail=None, on_skip=None)
+        results = check_estimator(model, on_fail=None, on_skip=None)
     failed = [(r["check_name"], str(r["exception"])) for r in results if r["status"] == "failed"]
     assert not failed and len(results) > 30
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import exceptions
+from sklearn.mixture import GaussianMixture
 
 from portable.errors import FiniteError, InputError, ShapeError, StorageError
 from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior, TMixture
@@ -75,13 +77,12 @@ def test_precisions_are_inverses(kind):
 
 
 def test_lower_bound_is_that_of_scikit_learn():
-    mixture = pytest.importorskip("sklearn.mixture")
     X = draw(600, *MIXTURE)
     options = {"means_init": MIXTURE[1], "weights_init": MIXTURE[0]}
     model = DirichletMixture(
         3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, space="serial", **options
     ).fit(X)
-    peer = mixture.GaussianMixture(3, precisions_init=MIXTURE[2], tol=1e-10, max_iter=1000, **options).fit(X)
+    peer = GaussianMixture(3, precisions_init=MIXTURE[2], tol=1e-10, max_iter=1000, **options).fit(X)
     assert model.lower_bound_ == pytest.approx(peer.lower_bound_, abs=1e-8)
 
 
@@ -92,7 +93,6 @@ def test_what_did_not_converge_says_so():
     ):
         model = DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
     assert not model.converged_ and model.n_iter_ == 2
-    exceptions = pytest.importorskip("sklearn.exceptions")
     with pytest.warns(exceptions.ConvergenceWarning):
         DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
 

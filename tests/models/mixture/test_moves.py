@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn import metrics
 
 from portable.models.mixture import covariance, starts, DirichletMixture, Prior
 from portable.models.mixture.blocks import Components, Points
@@ -127,7 +129,6 @@ def test_many_points_start_from_some_of_them():
 
 
 def test_agreement_is_the_adjusted_rand_index():
-    metrics = pytest.importorskip("sklearn.metrics")
     random = default_rng(1)
     for k in (1, 2, 5):
         labels, others = random.integers(0, k, 200), random.integers(0, 3, 200)
@@ -300,7 +301,6 @@ def test_more_components_than_distinct_points(space, how):
 def test_first_means_are_drawn_by_squared_distance():
     """With three places, after the first one of the two others is drawn in proportion to the squares of their
     distances; chi-squared, 1 in 1000."""
-    stats = pytest.importorskip("scipy.stats")
     X = np.array([[0.0], [1.0], [3.0]])
     few, random = Few(Rows(X, "serial", BLOCK), None, 2, default_rng(1)), default_rng(3)
     pairs = [tuple(few.means(2, np.ones(1), "k-means++", random)[:, 0]) for _ in range(900)]

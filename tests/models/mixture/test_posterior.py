@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 
 import portable as pk
 from portable.errors import InputError, ShapeError
@@ -15,7 +16,6 @@ from portable.models.mixture.split_merge import SplitMerge
 from . import reference
 from .problems import draw
 
-stats = pytest.importorskip("scipy.stats")
 
 # A false alarm of each statistical test: one in a thousand over all of its comparisons; seeds are fixed.
 LEVEL = 1e-3
@@ -263,7 +263,6 @@ def test_predictive_density_is_the_mean_of_the_densities(space):
 
 
 def test_arviz_reads_the_draws():
-    pytest.importorskip("arviz_base")
     posterior = Posterior(
         np.ones((5, 2)),
         np.zeros((5, 2, 3)),
@@ -388,7 +387,6 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_a_file_holds_the_draws(tmp_path, kind):
-    pytest.importorskip("h5netcdf")
     X = default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
     model = DirichletMixture(3, covariance=kind, random_state=0, space="serial").fit(X)
     posterior = model.sample_posterior(X, 4, n_warmup=2, seed=3)
@@ -400,7 +398,6 @@ def test_a_file_holds_the_draws(tmp_path, kind):
 
 
 def test_files_of_other_things_are_refused(tmp_path):
-    pytest.importorskip("h5netcdf")
     with pytest.raises(InputError, match="there is no such file"):
         Posterior.load(tmp_path / "nothing.nc")
     (tmp_path / "text.nc").write_text("text")

@@ -53,7 +53,6 @@ def test_the_study(studied, told):
         64,
         256,
     }
-    pytest.importorskip("matplotlib")
     assert main([*QUICK, str(studied)]) == 0
     out = told.out
     assert "fastest, cpu:" in out and "fastest, both:" in out
@@ -63,7 +62,6 @@ def test_the_study(studied, told):
 
 def test_figures_of_two_machines(studied, tmp_path, told):
     """The studies were run elsewhere, one of them on a GPU."""
-    pytest.importorskip("matplotlib")
     cells = cells_of(studied)
     (tmp_path / "theirs.json").write_text(
         json.dumps({"cells": [cell | {"kind": "cuda", "seconds": 1e-9} for cell in cells]})

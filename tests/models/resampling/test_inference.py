@@ -171,7 +171,6 @@ def test_how_many_particles():
 
 
 def test_what_is_told_of_draws(tmp_path):
-    pytest.importorskip("arviz_base")
     found = sample_pmmh(LG, Y, 20, **SHORT | {"n_draws": 50})
     tree = found.to_arviz()
     assert_array_equal(tree["posterior"]["phi"].values, found["phi"])

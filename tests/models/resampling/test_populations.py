@@ -151,7 +151,6 @@ def test_a_checkpoint_goes_on_to_the_same_draws(sample, tmp_path, monkeypatch):
 
 
 def test_what_is_kept_of_the_evidence(tmp_path):
-    pytest.importorskip("arviz_base"), pytest.importorskip("h5netcdf")
     found = smc()
     found.save(tmp_path / "draws.nc")
     again = type(found).load(tmp_path / "draws.nc")

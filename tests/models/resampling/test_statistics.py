@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
 from portable.models import resampling
 from portable.models.resampling import launches, ancestor_kernels
 from portable.models.resampling.weights import Tables, Weights
@@ -197,7 +198,6 @@ def test_partial_rejection_is_unbiased_with_its_weights():
 
 
 def test_poisson_quantiles_are_those_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
     from portable.models.resampling.strata import QUANTILES
 
     assert_allclose(np.array(QUANTILES) / 2**32, stats.poisson.cdf(np.arange(12), 1.0), rtol=0, atol=2.0**-33)

@@ -1,6 +1,7 @@
 """Test censored runs: their likelihood from the matrices, EM's sums from its derivative, recovery of
 parameters."""
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -27,7 +28,6 @@ def test_likelihood_is_that_of_the_matrices(space, orders):
 def test_long_and_short_open_gaps_of_high_orders(space):
     """Compute P(Poisson variable of mean x is below r) by both sums, up and down, and for a zero."""
     model = TransientMAP([1.0], [100], [1.0], [[0.0]])
-    mpmath = pytest.importorskip("mpmath")
     for x in (0.0, 1.0, 99.0, 101.0, 150.0, 2000.0):
         wanted = float(mpmath.log(mpmath.gammainc(100, x, regularized=True)))
         runs = Runs([1.0, x], [1, 1], [False, True])

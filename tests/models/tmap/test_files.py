@@ -4,6 +4,7 @@ import json
 import sys
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -54,7 +55,6 @@ def test_events_until_the_end_of_a_record():
 
 
 def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
-    pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS | {"open": EVENTS["user"] == 2}).to_csv(tmp_path / "events.csv", index=False)
     options = {"time": "time", "run": "user"}
     with pytest.raises(InputError, match="censored names the column 'open'.*give end"):
@@ -72,7 +72,6 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
 
 
 def test_a_misspelt_column_of_runs_is_refused(tmp_path, told):
-    pandas = pytest.importorskip("pandas")
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
     for options in ({"run": "usr"}, {}):
         with pytest.raises(InputError, match="there is no column '(usr|run)'; there are 'user', 'time'"):
@@ -83,7 +82,6 @@ def test_a_misspelt_column_of_runs_is_refused(tmp_path, told):
 
 
 def test_dates_of_every_kind(tmp_path):
-    pandas = pytest.importorskip("pandas")
     wanted = [43200.0, 43200.0]
     zoned = pandas.to_datetime(["2026-03-01T00:00+01:00", "2026-03-01T12:00+01:00", "2026-03-02T00:00+01:00"])
     assert from_events(pandas.DataFrame({"time": zoned})).values.tolist() == wanted
@@ -117,7 +115,6 @@ def test_npz(tmp_path):
 
 
 def test_csv(tmp_path):
-    pandas = pytest.importorskip("pandas")
     pandas.DataFrame(TABLE).to_csv(tmp_path / "gaps.csv", index=False)
     pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
     assert_array_equal(read(tmp_path / "gaps.csv").values, [2, 4, 0, 1, 3])
@@ -223,7 +220,6 @@ def test_wrong_files(tmp_path):
 
 
 def test_an_empty_table(tmp_path):
-    pytest.importorskip("pandas")
     (tmp_path / "a.csv").write_text("")
     with pytest.raises(InputError, match="a.csv' cannot be read: No columns to parse"):
         read(tmp_path / "a.csv")
@@ -269,7 +265,6 @@ def test_outputs_are_checked_first(tmp_path, told):
     assert "--out is" in told.err
     assert main(f"simulate none.json --runs 3 --out {tmp_path}/a.txt".split()) == 2
     assert "a.txt; expected a name that ends in .npz" in told.err
-    pytest.importorskip("matplotlib")
     assert main("fit none.npz --orders 1 --plot a.xyz".split()) == 2
     assert "--plot is a.xyz; expected a name that ends in one of" in told.err
 
@@ -282,7 +277,6 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch, told):
 
 
 def test_figures(tmp_path):
-    pytest.importorskip("matplotlib")
     from portable.models.tmap import figures
 
     runs = MODEL.simulate(200, seed=2, space="serial")
@@ -296,7 +290,6 @@ def test_figures(tmp_path):
 def test_a_column_of_gaps_alone(tmp_path, told):
     """The column is one run in the order of the file, or each gap is a run; without an option it is refused,
     and the error names both."""
-    pytest.importorskip("pandas")
     path = tmp_path / "trace.csv"
     path.write_text("gap\n1.5\n2.5\n0.5\n")
     assert_array_equal(read(path, run=None).lengths, [3])
@@ -311,7 +304,6 @@ def test_a_column_of_gaps_alone(tmp_path, told):
 
 
 def test_orders_are_counted_before_they_are_fitted(tmp_path, told):
-    pytest.importorskip("pandas")
     path = tmp_path / "runs.csv"
     path.write_text("run,gap\n" + "".join(f"{k // 3},{1.0 + k % 5}\n" for k in range(30)))
     assert main(f"fit {path} --total 100".split()) == 2

@@ -4,6 +4,7 @@ an arbitrary constant."""
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import integrate, stats
 
 import portable as pk
 from portable.models.tmap import (
@@ -35,7 +36,6 @@ def rounded(runs, resolution, censored=None):
 def chances(model, x, half):
     """Return P_i of each gap, shape (n_gaps, n_branches), and the mean of such gaps, by quadrature of SciPy's
     density."""
-    stats, integrate = pytest.importorskip("scipy.stats"), pytest.importorskip("scipy.integrate")
     found, means = np.empty((2, len(x), model.n_branches))
     for i, (order, rate) in enumerate(zip(model.orders, model.rates)):
         law = stats.gamma(order, scale=1.0 / rate)
@@ -66,7 +66,6 @@ def test_the_table(space, resolution):
 
 def test_likelihood_by_enumeration(space):
     """Compare runs of up to nine gaps, some of them censored, with products of SciPy's probabilities."""
-    stats = pytest.importorskip("scipy.stats")
     model = random_model(4, [1, 2])
     plain = TRUTH.simulate(12, seed=2)
     censored = np.arange(12) % 3 == 0

@@ -4,8 +4,12 @@ memory."""
 import pickle
 
 import numpy as np
+import pyarrow
 import pytest
+import zarr
+from dask import array as da
 from numpy.testing import assert_array_equal
+from pyarrow import parquet
 
 import portable as pk
 from portable.models import tmap
@@ -40,15 +44,14 @@ def mapped(values, path):
 
 
 def in_zarr(values, path):
-    return pytest.importorskip("zarr").array(values, chunks=(170,))
+    return zarr.array(values, chunks=(170,))
 
 
 def in_dask(values, path):
-    return pytest.importorskip("dask.array").from_array(values, chunks=450)
+    return da.from_array(values, chunks=450)
 
 
 def in_parquet(values, path):
-    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"gap": values}), path / "given.parquet", row_group_size=333)
     return path / "given.parquet"
 
