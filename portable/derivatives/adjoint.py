@@ -7,6 +7,7 @@ of indices processes some of the kernel's, in order, and adds to a private copy;
 order.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -20,21 +21,20 @@ from ..core.arrays.scatter import viewed
 from ..core.arrays.view import View as Array, zeros
 from ..core.compiler.reading.build import Build, Frame
 from ..core.compiler.reading.signature import Signature
-from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
+from ..core.compiler.reading.tree import Call, View, described_number, flat
 from ..core.compiler.reading.typing import solved
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
 from ..core.language.reducer import Sum
-from ..core.language.words import static
 from ..core.launch.dispatch import describe_launch, is_record, parallel_for, parallel_reduce, parts_of
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
 from .changes import changed, place_of
 from .forward import Walk
 from .host import written
-from .regions import marks, undo
+from .regions import marks, only_if, undo
 from .reverse import Needed
-from .target import accesses, LANES, Target
+from .target import accesses, inside, LANES, Target
 
 _INDEX = "number", "int", t.UNIFORM, 0, False
 LEAST_COPIES, MOST_BYTES = 64, 1 << 31  # of arrays to which any index may add
@@ -43,7 +43,7 @@ MORE_BYTES = 1 << 27  # for further copies: a GPU has as many threads
 
 class Template(NamedTuple):
     """A kernel's typed tree: its build, the tree, the analysis of numbers that depend on the arguments at
-    `wrt`, and the nodes of arguments by their paths, arrays also by their labels.
+    `wrt`, and the nodes of arguments by their paths.
     """
 
     build: Any
@@ -55,8 +55,7 @@ class Template(NamedTuple):
 def template(text, described, float_dtype, name, wrt, of):
     build, tree = solved(text, described, 1, 1, float_dtype, name)
     walk = Walk(build, text, (), 0)
-    nodes = {view.label: view for view in flat(tuple(tree.inputs)) if view.__class__ is View}
-    nodes |= {path: _node(text, tree.inputs, path) for path in (*wrt, *of)}
+    nodes = {path: _node(text, tree.inputs, path) for path in (*wrt, *of)}
     walk.masks |= {nodes[path]: 1 for path in wrt}
     walk.spread()
     return Template(build, tree, walk, nodes)
@@ -73,54 +72,75 @@ def _node(text, inputs, path):
 class Adjoint(NamedTuple):
     """Adjoint of a kernel's source: a function that adds to the adjoints of arrays.
 
-    It takes the kernel's indices; a tuple of the kernel's arguments, the adjoints of the arrays that the
-    kernel writes (`of`) and the arrays to which adjoints are added (`wrt`); and with copies the number of the
-    index's copy.
+    It takes indices, and a tuple: the kernel's arguments; the adjoints of the arrays that the kernel writes
+    (`of`); the arrays to which adjoints are added (`wrt`); the begin and the end of the kernel's indices; and
+    the number of copies.
     """
 
     n_index: int
     wrt: tuple
     of: tuple
     numbers: tuple  # of which the adjoints are returned
-    keys: tuple  # (label, known indices) of elements that are written
-    how: Any  # "copies", "atomics", or the offsets of the index that reads the element, and if they are first
+    # indices are those of the kernel, for "each"; that of a copy, for "copies"; or those of an element, for
+    # offsets of the kernel's indices that read it
+    how: Any
     seeded: bool
 
     def text(self, text):
-        params = [*text.params[: self.n_index], "given", *["slot"] * (self.how == "copies")]
+        params = [*text.params[: self.n_index if self.how != "copies" else 1], "given"]
         put = functools.partial(self.inlined, text)
         return dataclasses.replace(text, params=params, defaults=(), trees={}, inlined=put)
 
     def inlined(self, text, build, args, node):
-        index, ((own, of, sums), *slot) = args[: self.n_index], args[self.n_index :]
-        found = template(
-            text,
-            (*[_INDEX] * self.n_index, *map(_described, own)),
-            build.float_dtype,
-            build.kernel_name,
-            (*self.wrt, *self.numbers),
-            self.of,
+        *index, (own, of, sums, *bounds) = args
+        described = (*[_INDEX] * self.n_index, *map(_described, own))
+        names = (*self.wrt, *self.numbers), self.of
+        found = template(text, described, build.float_dtype, build.kernel_name, *names)
+        keys = looked_at(found, self.n_index, self.seeded).all_keys()
+        seeds, sums = (
+            {found.nodes[path]: v for path, v in zip(*given)} for given in ((self.of, of), (self.wrt, sums))
         )
-        nodes = found.nodes
-        target = Target(found, index, [(nodes[label], known) for label, known in self.keys])
-        target.seeds = {nodes[path]: view for path, view in zip(self.of, of)}
-        target.sums = {nodes[path]: view for path, view in zip(self.wrt, sums)}
-        target.numbers = [nodes[path] for path in self.numbers]
-        target.slot = slot[0] if slot else None
-        target.atomic = self.how == "atomics"
-        if isinstance(self.how, tuple):
-            target.offset, target.first = self.how
-        return _put(build, target, found.tree, [*index, *own], self.seeded)
+        numbers = [found.nodes[path] for path in self.numbers]
+
+        def put(index, **more):
+            target = Target(found, index, keys, seeds, sums, numbers, **more)
+            return _put(build, target, found.tree, [*index, *own], self.seeded)
+
+        return put(index) if self.how == "each" else self.put_several(build, index, *bounds, put)
+
+    def put_several(self, build, index, begin, end, n_slots, put):
+        """Emit the adjoints of several of the kernel's indices by `put`."""
+        if self.how == "copies":
+            copy = [build.binary(op, *index, LANES) for op in ("//", "%")]
+            with _in_turn(build, *index, begin, end, n_slots) as own_index:
+                put(own_index, copy=copy)
+        else:
+            for k, shift in enumerate(self.how):
+                shifted = [build.binary("-", i, by) for i, by in zip(index, shift)]
+                with only_if(build, *inside(build, shifted, begin, end)):
+                    put(shifted, offset=shift, first=not k)
+
+
+@contextlib.contextmanager
+def _in_turn(build, slot, begin, end, n_slots):
+    """Build into loops over the indices that a slot does: some of those of the last dimension, `n_slots`
+    apart."""
+    n = build.parts_of(build.binary("-", end[-1], begin[-1]), n_slots)
+    with contextlib.ExitStack() as loops:
+        *index, k = (
+            loops.enter_context(build.counted_loop(*ends))
+            for ends in zip([*begin[:-1], build.const(0)], [*end[:-1], n])
+        )
+        last = build.binary("+", build.binary("+", begin[-1], build.binary("*", k, n_slots)), slot)
+        loops.enter_context(only_if(build, build.compare("<", last, end[-1])))
+        yield [*index, last]
 
 
 def _described(value):
     if isinstance(value, View):
-        shape = tuple(n if isinstance(n, int) else None for n in value.shape)
-        return "view", value.dtype, shape, value.readonly, value.scatter, value.lanes_last, value.store
+        return "view", value.dtype, (None,) * value.ndim, value.readonly, value.scatter
     if isinstance(value, tuple):
         return "tuple", getattr(value, "names", ()), *map(_described, value)
-    if isinstance(value, Operation) and value.const is None:
-        return "number", value.dtype, t.UNIFORM, 0, False
     return described_number(value)
 
 
@@ -148,7 +168,6 @@ def looked_at(found, n_index, seeded):
     call = Call(found.walk.text, build.block, [])
     build.frame = Frame(found.walk.text, call, None)
     target = Target(found, list(found.tree.inputs[:n_index]))
-    target.looks = True
     _put(build, target, found.tree, found.tree.inputs, seeded)
     target.check()
     return target
@@ -173,20 +192,19 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
         raise InputError(f"policy: expected a range or a box for adjoints, got {policy!r}")
     n = n_indices(kind)
     _check_arrays(kernel, given)
-    keys, places, arrays = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
+    places, arrays = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
     sums = {path: _sum(path, given[path], of, into, arrays, space) for path in wrt}
     _refuse_overlaps(kernel, arrays, args, into, of)
-    launch = _Launch(policy, space, kernel, args, n, of, keys, seeded)
+    launch = _Launch(space, kernel, args, *_ends(policy), of, seeded)
     launch.all(sums, places, order)
     found = {p: v.to_numpy() if isinstance(given[p], np.ndarray) else v for p, v in sums.items()}
     return found | dict(into), launch.numbers(numbers)
 
 
 def _plan(kernel, n, specs, wanted):
-    """Return facts of a kernel: the elements that are written, (label, known indices); the constants of the
-    places at which arrays are read, None if they take copies; names of arrays, and True for those written.
-    """
+    """Return facts of a kernel: the constants of the places at which arrays are read, None if they take
+    copies; names of arrays, and True for those written."""
     key = "adjoint", n, specs, wanted
     if key not in kernel.compiled:
         wrt, numbers, of, seeded = wanted
@@ -196,7 +214,7 @@ def _plan(kernel, n, specs, wanted):
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
         accesses = target.n_accesses
         arrays = [(v.label, accesses["store", v] + accesses["atomic", v] > 0) for v in views]
-        kernel.compiled[key] = target.all_keys(), places, arrays
+        kernel.compiled[key] = places, arrays
     return kernel.compiled[key]
 
 
@@ -296,23 +314,22 @@ def _span(array):
     return [array.pointer + end for end in t.reach(array.shape, array.strides, array.dtype.itemsize)]
 
 
-class _Launch:
+def _ends(policy):
+    """Return the begin and the end of a policy's indices, as tuples."""
+    ends = policy.begin, policy.end
+    return ends if isinstance(policy, MDRangePolicy) else tuple((end,) for end in ends)
+
+
+class _Launch(NamedTuple):
     """The launches of an adjoint."""
 
-    def __init__(self, policy, space, kernel, args, n, of, keys, seeded):
-        self.policy, self.space, self.kernel, self.args, self.n = policy, space, kernel, args, n
-        self.of, self.keys, self.seeded = of, keys, seeded
-        box = isinstance(policy, MDRangePolicy)
-        self.begin, self.end = (policy.begin, policy.end) if box else ((policy.begin,), (policy.end,))
-
-    def function(self, wrt, how, numbers=()):
-        change = Adjoint(self.n, tuple(wrt), tuple(self.of), numbers, self.keys, how, self.seeded)
-        return changed(self.kernel, Function, change)
-
-    def run_range(self, begin, end):
-        if self.n == 1:
-            return RangePolicy(begin[0], end[0], space=self.space)
-        return MDRangePolicy(tuple(begin), tuple(end), space=self.space)
+    space: Any
+    kernel: Any
+    args: tuple
+    begin: tuple
+    end: tuple
+    of: dict
+    seeded: bool
 
     def all(self, sums, places, order):
         """Launch the kernels that add to all adjoints."""
@@ -321,58 +338,44 @@ class _Launch:
         if gathered:
             self.gathered(gathered, sorted(set().union(*map(places.get, gathered))))
         if others:
-            self.launch_each(others, "atomics") if order == "any" else self.copies(others)
+            self.run("each", others) if order == "any" else self.copies(others)
 
-    def run(self, policy, first, lines, functions, sums, shifts=(), launch=parallel_for):
-        """Launch a kernel of these lines over a policy whose indices are called `first`; they pass `given` to
-        the functions.
-        """
-        params = *first, "functions", "shifts", "begin", "end", "n_slots", "given"
-        made = _kernel(f"adjoint_of_{self.kernel.name}", params, tuple(lines))
-        n_slots = policy.end if first == ["slot"] else 0
-        given = self.args, tuple(self.of.values()), tuple(sums.values())
-        return launch(policy, made, functions, shifts, self.begin, self.end, n_slots, given)
+    def run(self, how, sums, begin=None, end=None, numbers=(), launch=parallel_for):
+        """Launch a function for each index of the kernel, or of a range."""
+        begin, end, n = begin or self.begin, end or self.end, len(self.begin)
+        change = Adjoint(n, tuple(sums), tuple(self.of), numbers, how, self.seeded)
+        given = self.args, tuple(self.of.values()), tuple(sums.values()), self.begin, self.end, end[0]
+        if len(begin) == 1:
+            policy = RangePolicy(begin[0], end[0], space=self.space)
+        else:
+            policy = MDRangePolicy(begin, end, space=self.space)
+        made = _kernel(f"adjoint_of_{self.kernel.name}", len(begin), "return " * bool(numbers))
+        return launch(policy, made, changed(self.kernel, Function, change), given)
 
     def gathered(self, sums, shifts):
-        """Process one element per index, to which the functions of all shifts add in a fixed order."""
-        functions = tuple(self.function(sums, (shift, not k)) for k, shift in enumerate(shifts))
-        items = [f"b{p} - shift[{p}]" for p in range(self.n)]
-        inside = " and ".join(f"begin[{p}] <= {item} < end[{p}]" for p, item in enumerate(items))
-        call = f"            f({', '.join(items)}, given)\n"
-        lines = ["    for f, shift in zip(functions, shifts):\n", f"        if {inside}:\n", call]
-        box = (
-            map(operator.add, ends, map(of, zip(*shifts)))
-            for ends, of in ((self.begin, min), (self.end, max))
-        )
-        names, known = [f"b{p}" for p in range(self.n)], tuple(tuple(map(static, c)) for c in shifts)
-        self.run(self.run_range(*map(tuple, box)), names, lines, functions, sums, known)
-
-    def launch_each(self, sums, how, paths=(), launch=parallel_for):
-        """Launch a function for each index of the kernel."""
-        names = [f"i{p}" for p in range(self.n)]
-        lines = [f"    {'return ' if paths else ''}functions[0]({', '.join(names)}, given)\n"]
-        whole, functions = self.run_range(self.begin, self.end), (self.function(sums, how, paths),)
-        return self.run(whole, names, lines, functions, sums, launch=launch)
+        """Process one element per index, to which the function adds for all shifts, in a fixed order."""
+        low, high = (tuple(map(of, zip(*shifts))) for of in (min, max))
+        begin, end = (tuple(map(operator.add, *pair)) for pair in ((self.begin, low), (self.end, high)))
+        self.run(tuple(shifts), sums, begin, end)
 
     def numbers(self, paths):
         """Return the adjoints of numbers, each a sum."""
         launch = functools.partial(parallel_reduce, reducer=(Sum,) * len(paths))
-        return self.launch_each({}, "numbers", paths, launch) if paths else ()
+        return self.run("each", {}, numbers=paths, launch=launch) if paths else ()
 
     def copies(self, sums):
         """Add to copies, one for each index of a launch, each of which processes some of the kernel's
         indices.
         """
         n = self.n_copies(sum(v.nbytes for v in sums.values()))
-        blocks = n // LANES
         copies = {
-            path: zeros((blocks, v.size, LANES), str(v.dtype), space=self.space) for path, v in sums.items()
+            path: zeros((n // LANES, *v.shape, LANES), str(v.dtype), space=self.space)
+            for path, v in sums.items()
         }
-        slots, functions = RangePolicy(0, n, space=self.space), (self.function(sums, "copies"),)
-        self.run(slots, ["slot"], _in_turn(self.n), functions, copies)
+        self.run("copies", copies, (0,), (n,))
         for path, out in sums.items():
             whole = RangePolicy(0, out.size, space=self.space)
-            parallel_for(whole, _add_up, copies[path], out.reshape(-1))
+            parallel_for(whole, _add_up, copies[path].reshape(n // LANES, out.size, LANES), out.reshape(-1))
 
     def n_copies(self, n_bytes):
         """Return the number of copies for arrays of so many bytes: a power of two that depends only on sizes,
@@ -387,21 +390,6 @@ class _Launch:
 
 
 @functools.lru_cache(256)
-def _kernel(name, params, lines):
-    return written(Kernel, name, params, lines)
-
-
-def _in_turn(n):
-    """Return the lines of a slot, which does some of the last indices of a box of n dimensions, `n_slots`
-    apart."""
-    last, space, lines = n - 1, "    ", []
-    for p in range(last):
-        lines.append(f"{space}for i{p} in range(begin[{p}], end[{p}]):\n")
-        space += "    "
-    return [
-        *lines,
-        f"{space}for t in range((end[{last}] - begin[{last}] + n_slots - 1) // n_slots):\n",
-        f"{space}    i{last} = begin[{last}] + t * n_slots + slot\n",
-        f"{space}    if i{last} < end[{last}]:\n",
-        f"{space}        functions[0]({', '.join(f'i{p}' for p in range(n))}, given, slot)\n",
-    ]
+def _kernel(name, n, returns):
+    index = ", ".join(f"i{p}" for p in range(n))
+    return written(Kernel, name, (index, "f", "given"), [f"    {returns}f({index}, given)\n"])

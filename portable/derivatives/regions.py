@@ -6,7 +6,8 @@ need are kept at `N_KEPT` iterations of the loop, and at as many within the part
 iterations between are run again.
 """
 
-from functools import partial
+from contextlib import contextmanager
+from functools import partial, reduce
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Set, Variable, View, inside
 from ..core.language import types as t
@@ -46,6 +47,16 @@ def undo(marks):
     for values, mark in marks:
         del values[mark:]
     return taken
+
+
+@contextmanager
+def only_if(build, *conditions):
+    """Build nodes that are executed if all conditions hold."""
+    node = build.put(
+        If(reduce(partial(build.binary, "&"), conditions), Block(build.block), None, (True, True))
+    )
+    with build.inside(node.then):
+        yield
 
 
 # ---- effects of statements
@@ -293,14 +304,11 @@ def searched(r, s, n, run):
         own = dict(run.env)
         run.read(own)
         r.assign(go, False)
-        r.emit_if(build.compare("<=", own[LEFT], CODES["continue"]), going_on, own)
+        with only_if(build, build.compare("<=", own[LEFT], CODES["continue"])):
+            condition = one_more(r, s, n, r.got(made, "int"), own)
+            r.need(condition)
+            r.assign(go, build.cast(condition, "bool"))
         loop.condition = r.got(go, "bool")
-
-    def going_on(own):
-        """Set the condition for another iteration, if no statement has left the loop."""
-        condition = one_more(r, s, n, r.got(made, "int"), own)
-        r.need(condition)
-        r.assign(go, build.cast(condition, "bool"))
 
     def frame(run):
         r.assign(made, 0)
@@ -376,13 +384,10 @@ class Back:
         """Keep the input of an iteration, if it is one of those to be kept."""
         build = self.r.build
         place = build.binary("-", c, first)
-
-        def store():
+        with only_if(build, build.compare("==", build.binary("%", place, size), 0)):
             build.writes()
             for key, array in arrays.items():
                 build.operation("store", build.binary("//", place, size), own[key], view=array)
-
-        self.r.emit_if(build.compare("==", build.binary("%", place, size), 0), store)
 
     def forward(self, first, n, env, note=None):
         """Run n iterations again, whose results must include the kept numbers."""

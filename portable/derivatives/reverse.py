@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 
-from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
+from ..core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
 from ..core.language import types as t
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, second_wins
@@ -96,16 +96,6 @@ class Reverse:
     def loaded(self, view, *indices):
         """Return an element of an array made here, or of one of adjoints."""
         return self.build.operation("load", *indices, view=view, dtype=t.loaded_dtype(view.dtype))
-
-    def emit_if(self, condition, put, *args):
-        """Emit nodes that are executed if a condition holds."""
-        if condition.const is not None:
-            if condition.const:
-                put(*args)
-            return
-        node = self.build.put(If(condition, Block(self.build.block), None, (True, True)))
-        with self.build.inside(node.then):
-            put(*args)
 
     def present_value(self, number, env):
         """Return the present value of a number of the tree."""

@@ -4,13 +4,14 @@ A known index of an array is a pair (p, c), the policy's p-th index plus a const
 is None.
 """
 
-from functools import partial, reduce
 from collections import Counter
+from contextlib import contextmanager, nullcontext
+from functools import partial
 
 from ..core.compiler.reading.tree import Operation, Variable, View
 from ..core.language import types as t
 from .operations import roots
-from .regions import LEFT, unknown_number, zero
+from .regions import LEFT, only_if, unknown_number, zero
 from .reverse import places, Reverse
 
 _ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
@@ -27,18 +28,29 @@ class Target:
     """The arrays of one index.
 
     index : its numbers; sums : arrays to which adjoints are added, by the argument; seeds : adjoints of
-    written arrays, by the argument; offset : that of the only element to add to, None for all; slot : the
-    number of this index's copy of each sum, if there are copies
+    written arrays, by the argument; offset : that of the only element to add to, None for all; first : of
+    several offsets it is the first; copy : the first and the last index of this index's copy of each sum, if
+    there are copies
     n_accesses : by "load", "store" or "atomic" and the argument
     keys : elements that are written at known indices; sites : known indices of reads, by the argument
     """
 
-    def __init__(self, template, index, keys=()):
-        self.index, self.keys, self.walk = index, keys, template.walk
-        self.sums, self.seeds, self.offset, self.first, self.slot = {}, {}, None, True, None
-        self.atomic = False
-        self.numbers = ()
-        self.looks, self.sites, self.written, self.markers = False, {}, {}, {}
+    def __init__(
+        self,
+        template,
+        index,
+        keys=(),
+        seeds=(),
+        sums=(),
+        numbers=(),
+        offset=None,
+        first=True,
+        copy=None,
+    ):
+        self.walk, self.index, self.keys, self.numbers = template.walk, index, keys, numbers
+        self.seeds, self.sums = dict(seeds), dict(sums)
+        self.offset, self.first, self.copy = offset, first, copy
+        self.sites, self.written, self.markers = {}, {}, {}
         self.n_accesses = accesses(template.build)
 
     # ---- indices
@@ -111,7 +123,7 @@ class Target:
             self.written.setdefault(root, []).append((o, known))
             if held is not None and (held.op != "lost" or held is not self.markers.get((root, known))):
                 return held
-        elif self.looks and self.walk.mask(root):
+        elif self.walk.mask(root):
             self.sites.setdefault(root, set()).add(known)
         if self.walk.mask(root):
             add = partial(self.contribute, reverse, root, indices)
@@ -192,15 +204,13 @@ class Target:
         reverse.need(*indices)
         reverse.effects += 1
         build, view = reverse.build, self.sums[root]
-        if self.atomic:
+        if self.offset is None and not self.copy:
             build.writes()
             build.operation("atomic", *indices, adjoint, attr=("add", False), view=view, dtype=view.dtype)
             return
-        if self.slot is not None:
-            flat = 0
-            for i, n in zip(indices, self.extents[root]):
-                flat = build.binary("+", build.binary("*", flat, n), i)
-            indices = [build.binary("//", self.slot, LANES), flat, build.binary("%", self.slot, LANES)]
+        if self.copy:
+            block, lane = self.copy
+            indices = [block, *indices, lane]
         self.overwrite(build, build.binary("+", reverse.loaded(view, *indices), adjoint), view, indices)
 
     def check(self):
@@ -212,14 +222,14 @@ class Target:
                     self.conflict(o, root)
 
     def all_keys(self):
-        """Return (label, known indices) of the elements that are written at known indices."""
+        """Return the elements that are written at known indices."""
         found = {
-            (view.label, known)
+            (view, known)
             for view, accesses in self.written.items()
             for o, known in accesses
             if o.op == "store" and None not in known
         }
-        return tuple(sorted(found, key=repr))
+        return sorted(found, key=lambda key: (key[0].label, repr(key[1])))
 
     # ---- one index
     def item(self, build, tree, inputs, seeded, kept):
@@ -247,7 +257,6 @@ class Target:
     def begin(self, reverse, env):
         """Record the elements of the arrays before any write."""
         self.home, self.sure = reverse.build.block, set()  # of `sure`: written in every branch
-        self.extents = {root: env[root].shape for root in self.sums}
         for key in self.keys:
             if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before
                 self.markers[key] = self.loaded(reverse, key, env[key[0]])
@@ -258,8 +267,8 @@ class Target:
     def keep_first(self, reverse, root, known):
         """Keep the adjoint of an element as it was at the beginning."""
         adjoint = reverse.adjoints.pop(self.markers[root, known], None) or 0.0
-        put = partial(self.overwrite, reverse.build, adjoint)
-        self.where_inside(reverse, (root, known), self.sums[root], put)
+        with self.where_inside(reverse, (root, known), self.sums[root]) as indices:
+            self.overwrite(reverse.build, adjoint, self.sums[root], indices)
 
     @staticmethod
     def overwrite(build, adjoint, view, indices):
@@ -270,22 +279,23 @@ class Target:
         """Return an element, 0 outside the array."""
         found = Variable("element")
         reverse.assign(found, 0.0)
-
-        def load(view, indices):
+        with self.where_inside(reverse, key, view) as indices:
             reverse.assign(found, reverse.loaded(view, *indices))
-
-        self.where_inside(reverse, key, view, load)
         return reverse.got(found, t.loaded_dtype(view.dtype))
 
-    def where_inside(self, reverse, key, view, put):
-        """Process an element if it is inside the array."""
+    @contextmanager
+    def where_inside(self, reverse, key, view):
+        """Build nodes for an element that are executed if it is inside the array."""
         build, indices = reverse.build, [self.number(reverse, k) for k in key[1]]
-        if key in self.sure:
-            put(view, indices)
-            return
-        holds = [build.compare(">=", i, 0) for i in indices]
-        holds += [build.compare("<", i, n) for i, n in zip(indices, view.shape)]
-        reverse.emit_if(reduce(partial(build.binary, "&"), holds), put, view, indices)
+        conditions = inside(build, indices, [0] * len(indices), view.shape)
+        with nullcontext() if key in self.sure else only_if(build, *conditions):
+            yield indices
+
+
+def inside(build, indices, begin, end):
+    """Return the conditions that each index is within its bounds."""
+    lower = [build.compare(">=", *pair) for pair in zip(indices, begin)]
+    return lower + [build.compare("<", *pair) for pair in zip(indices, end)]
 
 
 def _steps(index, counter):
