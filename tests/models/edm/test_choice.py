@@ -94,9 +94,9 @@ def test_false_neighbours(space):
 
 def test_noise_has_false_neighbours_at_any_dimension():
     noise = default_rng(0).normal(size=300)
-    found = edm.false_neighbours(noise, 8, space="threads")
+    found = edm.false_neighbours(noise, 8)
     assert found.best == 0 and found.share.min() > 0.05
-    logistic = edm.false_neighbours(driver_and_driven(300)[:, 0], 3, space="threads")
+    logistic = edm.false_neighbours(driver_and_driven(300)[:, 0], 3)
     assert logistic.best == 1 and list(logistic.to_pandas().columns) == ["E", "share"]
 
 
@@ -123,8 +123,8 @@ def test_a_rolling_origin_knows_the_past_alone(space, length):
 
 def test_a_rolling_origin_of_s_maps():
     x = logistic_maps(80, 1)[:, 0]
-    found = edm.rolling_origin(x, 2, 70, theta=2.0, space="threads")
-    one = edm.smap(x, 2, theta=2.0, lib=(0, 75), pred=(74, 75), space="threads")
+    found = edm.rolling_origin(x, 2, 70, theta=2.0)
+    one = edm.smap(x, 2, theta=2.0, lib=(0, 75), pred=(74, 75))
     assert found.predicted[4] == one.predicted[0, 0] and np.isnan(found.variance).all()
     assert edm.skill(found.predicted, found.observed).n == 9
 
@@ -161,7 +161,7 @@ def test_many_views(space):
 def test_views_of_a_table_have_its_names_and_dates(tmp_path):
     months = pandas.date_range("2001-01-01", periods=120, freq="MS")
     table = pandas.DataFrame(driver_and_driven(120), columns=["a", "b"], index=months)
-    found = edm.multiview(table, 2, columns=["a", "b"], target="b", n_views=3, tau=2, space="threads")
+    found = edm.multiview(table, 2, columns=["a", "b"], target="b", n_views=3, tau=2)
     assert len(found.views) == 3 and set(sum(found.views, [])) <= {
         f"{c}({t})" for c in "ab" for t in ("t", "t-2", "t-4")
     }

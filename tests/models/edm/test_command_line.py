@@ -10,7 +10,6 @@ import pandas
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import portable as pk
 from portable.errors import DTypeError, InputError, ShapeError
 from portable.models import edm
 from portable.models.edm import calibrate, figures, files
@@ -61,12 +60,10 @@ def test_dates_of_a_file_are_kept(tmp_path, told):
     table = files.read(tmp_path / "x.csv")
     assert list(table) == ["a", "b"]
     assert_array_equal(table.times, months.to_numpy())
-    found = edm.simplex(table, 2, columns="a", target="b", space="threads")
+    found = edm.simplex(table, 2, columns="a", target="b")
     wanted = pandas.date_range("1985-03-01", periods=59, freq="MS")
     assert_array_equal(found.index, wanted.to_numpy())
-    assert (
-        main(f"simplex {tmp_path}/x.csv --columns a --target b -E 2 --out {out} --space threads".split()) == 0
-    )
+    assert main(f"simplex {tmp_path}/x.csv --columns a --target b -E 2 --out {out}".split()) == 0
     written = pandas.read_csv(out)
     assert written.time.tolist() == wanted.strftime("%Y-%m-%d").tolist()
     assert "warning" not in told.err
@@ -142,22 +139,22 @@ def test_files_that_cannot_be_read(tmp_path, name, content, error, words):
 
 def test_commands(table, tmp_path, told):
     path, x = table
-    assert main(f"embed {path} --columns a --E-max 3 --space threads".split()) == 0
-    assert f"best E: {edm.embedding_dimension(x[:, 0], 3, space='threads').best}" in told.out
+    assert main(f"embed {path} --columns a --E-max 3".split()) == 0
+    assert f"best E: {edm.embedding_dimension(x[:, 0], 3).best}" in told.out
     out = tmp_path / "predicted.csv"
-    assert main(f"simplex {path} --columns a --target b -E 2 --out {out} --space threads".split()) == 0
-    found = edm.simplex(x[:, 0], 2, target=x[:, 1], space="threads")
+    assert main(f"simplex {path} --columns a --target b -E 2 --out {out}".split()) == 0
+    found = edm.simplex(x[:, 0], 2, target=x[:, 1])
     assert f"rho = {found.rho:.6f}" in told.out
     assert_allclose(np.genfromtxt(out, delimiter=",", skip_header=1)[:, 2], found.predicted, rtol=1e-9)
-    assert main(f"smap {path} --columns a -E 2 --theta 0 2 --space threads".split()) == 0
-    assert f"{edm.smap(x[:, 0], 2, theta=2.0, space='threads').rho[0]:.6g}" in told.out
-    assert main(f"ccm {path} --columns a --target b -E 2 --sizes 20 --samples 3 --space threads".split()) == 0
-    wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3, space="threads")
+    assert main(f"smap {path} --columns a -E 2 --theta 0 2".split()) == 0
+    assert f"{edm.smap(x[:, 0], 2, theta=2.0).rho[0]:.6g}" in told.out
+    assert main(f"ccm {path} --columns a --target b -E 2 --sizes 20 --samples 3".split()) == 0
+    wanted = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[20], n_samples=3)
     printed = told.out
     assert f"{wanted.mean[0]:.6g}" in printed and all(name in printed for name in wanted._columns())
     matrix = tmp_path / "rho.npy"
-    assert main(f"crossmap {path} -E 2 --out {matrix} --space threads".split()) == 0
-    assert_array_equal(np.load(matrix), edm.cross_map(x, 2, space="threads"))
+    assert main(f"crossmap {path} -E 2 --out {matrix}".split()) == 0
+    assert_array_equal(np.load(matrix), edm.cross_map(x, 2))
 
 
 def test_a_convergent_cross_map_wants_its_target(table, told):
@@ -170,8 +167,8 @@ def test_tests_on_the_command_line(tmp_path, capsys):
     x = driver_and_driven(120)
     np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b", comments="", fmt="%.17g")
     given, out = [str(tmp_path / "x.csv")], tmp_path / "pairs.csv"
-    keys = {"n_surrogates": 39, "surrogate": "phase", "space": "threads"}
-    chosen = "-E 2 --surrogates 39 --surrogate phase --space threads".split()
+    keys = {"n_surrogates": 39, "surrogate": "phase"}
+    chosen = "-E 2 --surrogates 39 --surrogate phase".split()
     found = edm.cross_map_test(x, 2, **keys)
     assert main(["test", *given, *chosen]) == 0
     assert found.summary().splitlines()[1] in capsys.readouterr().out
@@ -192,8 +189,8 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
     x = np.column_stack([driver_and_driven(120), logistic_maps(120, 1)])
     np.savetxt(tmp_path / "x.csv", x, delimiter=",", header="a,b,c", comments="", fmt="%.17g")
     given = f"{tmp_path}/x.csv --library a b --library c b --lib 0 90 --pred 90 120".split()
-    given += "--space threads --E-max 3".split()
-    keys = {"lib": (0, 90), "pred": (90, 120), "space": "threads"}
+    given += ["--E-max", "3"]
+    keys = {"lib": (0, 90), "pred": (90, 120)}
     best = [max(1, edm.embedding_dimension(x[:, c], 3, **keys).best) for c in range(3)]
     dims = [[max(best[0], best[1])], [max(best[2], best[1])]]
     keys["libraries"] = [[0, 1], [2, 1]]
@@ -214,11 +211,10 @@ def test_groups_and_windows_on_the_command_line(tmp_path, capsys):
 
 
 def test_calibration_tells_classes_and_surrogates(told):
-    assert main("calibrate --pairs 2 --times 60 --surrogates 4 --space threads".split()) == 0
+    assert main("calibrate --pairs 2 --times 60 --surrogates 4 --space serial".split()) == 0
     printed = told.out
     assert "2 pairs of each class" in printed and "AR(1) 0.98" in printed and "seasonal" in printed
-    with pk.use("threads"):
-        small = calibrate.calibrate(2, 60, 4, kinds=True)
+    small = calibrate.calibrate(2, 60, 4, kinds=True)
     assert set(small.shares["intermittent"]) == {"default", *SURROGATES}
 
 
@@ -233,19 +229,19 @@ def test_wrong_requests_have_their_reason(table, told):
 def test_figures_show_what_they_are_given(tmp_path):
     matplotlib.use("Agg")
     x = logistic_maps(80, 4)
-    found = edm.embedding_dimension(x[:, 0], 3, space="threads")
+    found = edm.embedding_dimension(x[:, 0], 3)
     axes = figures.draw_dimensions(found)
     assert_array_equal(axes.lines[1].get_ydata(), found.rho)
-    theta = edm.smap(x[:, 0], 2, theta=[0.0, 1.0], space="threads")
+    theta = edm.smap(x[:, 0], 2, theta=[0.0, 1.0])
     assert_array_equal(figures.draw_theta(theta).lines[1].get_ydata(), theta.rho)
-    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3, space="threads")
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[10, 40], n_samples=4, n_surrogates=3)
     assert_array_equal(figures.draw_convergence(grown).lines[1].get_ydata(), grown.mean)
-    lags = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0, 1], space="threads")
+    lags = edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0, 1])
     axes = figures.draw_lags(lags)
     assert_array_equal(axes.lines[1].get_ydata(), lags.rho)
     assert axes.lines[2].get_xdata()[0] == lags.peak and list(axes.lines[0].get_ydata()) == [0.0, 0.0]
     assert (axes.get_xticks() % 1 == 0).all() and axes.get_xlabel() == "lag Tp, steps"
-    rho = edm.cross_map(x, 2, space="threads")
+    rho = edm.cross_map(x, 2)
     order = figures.cluster_order(rho)
     assert sorted(order) == [0, 1, 2, 3]
     assert_array_equal(figures.draw_cross_map(rho).images[0].get_array(), rho[np.ix_(order, order)])
@@ -258,11 +254,11 @@ def test_figures_show_what_they_are_given(tmp_path):
 def test_a_wide_matrix_is_printed_whole(tmp_path, told):
     x = logistic_maps(60, 12)
     np.save(tmp_path / "x.npy", x)
-    assert main(f"crossmap {tmp_path}/x.npy -E 2 --space threads".split()) == 0
+    assert main(f"crossmap {tmp_path}/x.npy -E 2".split()) == 0
     printed = told.out
-    assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2, space="threads").ravel())
-    assert main(f"crossmap {tmp_path}/x.npy --columns 3 0 -E 2 --space threads".split()) == 0
-    assert f"{edm.cross_map(x[:, [3, 0]], 2, space='threads')[0, 1]:.4f}" in told.out
+    assert all(f"{v:.4f}" in printed for v in edm.cross_map(x, 2).ravel())
+    assert main(f"crossmap {tmp_path}/x.npy --columns 3 0 -E 2".split()) == 0
+    assert f"{edm.cross_map(x[:, [3, 0]], 2)[0, 1]:.4f}" in told.out
 
 
 @pytest.mark.parametrize(
@@ -290,10 +286,10 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
         lynx[t + 1] = lynx[t] * (3.5 - 3.5 * lynx[t] - 0.1 * hare[t])
     path, columns = tmp_path / "table.csv", np.column_stack([1900 + np.arange(600), hare, lynx])
     np.savetxt(path, columns, delimiter=",", header="year,hare,lynx", comments="", fmt="%.17g")
-    assert main(["crossmap", str(path), "--space", "threads"]) == 0
+    assert main(["crossmap", str(path)]) == 0
     printed, said = capsys.readouterr()
-    own = [edm.embedding_dimension(series, 20, space="threads").best for series in (hare, lynx)]
-    rho = edm.cross_map(columns[:, 1:], np.array(own)[:, None], space="threads")
+    own = [edm.embedding_dimension(series, 20).best for series in (hare, lynx)]
+    rho = edm.cross_map(columns[:, 1:], np.array(own)[:, None])
     rows = [line.split() for line in printed.splitlines() if line[1:7].strip() in ("hare", "lynx")]
     assert [row[3] for row in rows] == [str(E) for E in own]
     assert rho[1, 0] > 0.9 > rho[0, 1] and f"{rho[1, 0]:.4f}" in rows[1] and f"{rho[0, 1]:.4f}" in rows[0]
@@ -301,20 +297,20 @@ def test_the_textbook_example_names_the_driver(tmp_path, capsys):
     assert drivers[0].startswith("hare drives lynx: ")
     assert "row X, column Y: how well X's history finds Y, so Y drives X" in printed
     assert "'year' numbers the times, and is no series" in said
-    assert main(f"test {path} --columns hare lynx --space threads".split()) == 0
+    assert main(f"test {path} --columns hare lynx".split()) == 0
     assert "hare drives lynx: its skill from lynx's history is" in capsys.readouterr().out
     noise = np.random.default_rng(0).normal(size=(200, 2))
     np.savetxt(path, noise, delimiter=",", header="a,b", comments="")
-    assert main(["crossmap", str(path), "--space", "threads"]) == 0
+    assert main(["crossmap", str(path)]) == 0
     assert "no driver is named" in capsys.readouterr().out
 
 
 def test_windows_may_be_repeated(tmp_path, told):
     x = logistic_maps(120, 1)[:, 0]
     np.savetxt(tmp_path / "x.csv", x, header="x", comments="", fmt="%.17g")
-    given = f"simplex {tmp_path}/x.csv --columns x -E 2 --space threads".split()
+    given = f"simplex {tmp_path}/x.csv --columns x -E 2".split()
     lib = "--lib 0 30 --lib 50 80".split()
     assert main([*given, *lib, *"--pred 80 100 --pred 100 120".split()]) == 0
-    wanted = edm.simplex(x, 2, lib=[(0, 30), (50, 80)], pred=[(80, 100), (100, 120)], space="threads").rho
+    wanted = edm.simplex(x, 2, lib=[(0, 30), (50, 80)], pred=[(80, 100), (100, 120)]).rho
     assert f"rho = {wanted:.6f}" in told.out
-    assert wanted != edm.simplex(x, 2, lib=(50, 80), pred=(100, 120), space="threads").rho
+    assert wanted != edm.simplex(x, 2, lib=(50, 80), pred=(100, 120)).rho

@@ -21,8 +21,6 @@ from portable.models.edm.frames import open_matrix
 from . import reference
 from .series import driver_and_driven, logistic_maps
 
-pytestmark = pytest.mark.usefixtures("serial")
-
 DIMS = np.array([2, 1, 3, 2])
 
 
@@ -34,11 +32,12 @@ def dataset(space, seed=1):
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 1e-4)])
 @pytest.mark.parametrize("tau, Tp, radius", [(1, 0, 0), (2, 1, 3), (1, -1, 0)])
 def test_all_pairs(space, tau, Tp, radius, dtype, tolerance):
-    x = dataset(space)
-    found = edm.cross_map(x, DIMS, tau=tau, Tp=Tp, exclusion_radius=radius, dtype=dtype, space=space)
-    assert_allclose(
-        found, reference.cross_map(x, DIMS, tau=tau, Tp=Tp, radius=radius), rtol=0, atol=tolerance
-    )
+    """Count the earlier time of equal distances, as among rounded numbers."""
+    keys = {"tau": tau, "Tp": Tp}
+    for x in (dataset(space), np.round(8 * dataset(space)) / 8):
+        found = edm.cross_map(x, DIMS, exclusion_radius=radius, dtype=dtype, space=space, **keys)
+        wanted = reference.cross_map(x, DIMS, radius=radius, **keys)
+        assert_allclose(found, wanted, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -46,9 +45,7 @@ def test_equal_to_kedm(seed):
     kedm = pytest.importorskip("kedm")
     x = logistic_maps(300, 6, seed).astype(np.float32)
     dims = np.random.default_rng(seed).integers(2, 9, 6)
-    assert_allclose(
-        edm.cross_map(x, dims, space="threads"), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5
-    )
+    assert_allclose(edm.cross_map(x, dims), kedm.xmap(x, dims.tolist(), tau=1, Tp=0), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("offset", [1e2, 1e6])
@@ -56,12 +53,6 @@ def test_offsets_do_not_matter(space, offset):
     x = dataset(space)[:, :2]
     plain = edm.cross_map(x, DIMS[:2], space=space)
     assert_allclose(edm.cross_map(x + offset, DIMS[:2], space=space), plain, rtol=0, atol=1e-4)
-
-
-def test_equal_distances_go_by_time(space):
-    x = np.round(8 * dataset(space)) / 8
-    found = edm.cross_map(x, DIMS, dtype="float64", space=space)
-    assert_allclose(found, reference.cross_map(x, DIMS), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -142,7 +133,7 @@ def test_constant_series_are_named(space):
 def test_file_is_written_and_resumed(tmp_path, monkeypatch):
     x = logistic_maps(100, 70)
     dims = np.full(70, 2)
-    plain = edm.cross_map(x, dims, space="threads")
+    plain = edm.cross_map(x, dims)
     path = tmp_path / "rho.npy"
     part = edm.mapping.Mapping.run
     calls = []
@@ -155,53 +146,33 @@ def test_file_is_written_and_resumed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(edm.mapping.Mapping, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        edm.cross_map(x, dims, out=path, space="threads")
+        edm.cross_map(x, dims, out=path)
     assert [p.name for p in tmp_path.iterdir()] == ["rho.npy.checkpoint"]
-    found = edm.cross_map(x, dims, out=path, space="threads")
+    with pytest.raises(ValueError, match="belongs to another run: dims differ"):
+        edm.cross_map(x, 3, out=path)
+    found = edm.cross_map(x, dims, out=path)
     assert len(calls) == 5 + 31 and calls[5][0] == 8  # two libraries in each part: four were stored
     assert_array_equal(found, plain)
     assert_array_equal(np.load(path), plain)
     written = path.stat().st_mtime_ns
-    assert_array_equal(edm.cross_map(x, dims, out=path, space="threads"), plain)
+    assert_array_equal(edm.cross_map(x, dims, out=path), plain)
     assert len(calls) == 36 and path.stat().st_mtime_ns == written  # finished: nothing to do
 
 
 def test_more_libraries_extend_a_checkpoint(tmp_path, monkeypatch):
     x = logistic_maps(100, 12)
-    plain = edm.cross_map(x, 2, space="threads")
-    few = edm.cross_map(x, 2, libraries=[7, 3], checkpoint=tmp_path / "rows", space="threads")
+    plain = edm.cross_map(x, 2)
+    few = edm.cross_map(x, 2, libraries=[7, 3], checkpoint=tmp_path / "rows")
     assert_array_equal(few, plain[[7, 3]])
     ran, run = [], edm.mapping.Mapping.run
     monkeypatch.setattr(
         edm.mapping.Mapping, "run", lambda self, part, times: (ran.extend(part), run(self, part, times))[1]
     )
-    assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads"), plain)
+    assert_array_equal(edm.cross_map(x, 2, checkpoint=tmp_path / "rows"), plain)
     assert ran == [0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
-    again = edm.cross_map(
-        x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy", space="threads"
-    )
+    again = edm.cross_map(x, 2, libraries=[3, 3], checkpoint=tmp_path / "rows", out=tmp_path / "rho.npy")
     assert_array_equal(again, plain[[3, 3]])
     assert len(ran) == 10
-
-
-def test_a_stale_checkpoint_is_never_taken_for_results(tmp_path, monkeypatch):
-    """One call is interrupted, another on the same file, too, before its first part; then the first
-    resumes."""
-    x, path, run, left = logistic_maps(100, 70), tmp_path / "rho.npy", edm.mapping.Mapping.run, [5]
-
-    def interrupted(self, first, times):
-        left[0] -= 1
-        if left[0] <= 0:
-            raise KeyboardInterrupt
-        return run(self, first, times)
-
-    monkeypatch.setattr(edm.mapping.Mapping, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        edm.cross_map(x, 3, out=path, space="threads")
-    with pytest.raises(ValueError, match="belongs to another run: dims differ"):
-        edm.cross_map(x, 2, out=path, space="threads")
-    monkeypatch.setattr(edm.mapping.Mapping, "run", run)
-    assert_array_equal(edm.cross_map(x, 3, out=path, space="threads"), edm.cross_map(x, 3, space="threads"))
 
 
 def test_other_files_are_never_replaced(tmp_path):
@@ -213,14 +184,14 @@ def test_other_files_are_never_replaced(tmp_path):
         edm.cross_map(np.load(data, mmap_mode="r"), 2, out=data)
     with pytest.raises(ValueError, match="out is '.*data.npy', which exists and is not of this run"):
         edm.cross_map(x, 2, out=data)
-    edm.cross_map(x, 2, checkpoint=tmp_path / "rows", space="threads")
+    edm.cross_map(x, 2, checkpoint=tmp_path / "rows")
     with pytest.raises(ValueError, match="out is '.*data.npy', which exists and is not of this run"):
         edm.cross_map(x, 2, out=data, checkpoint=tmp_path / "rows")
     assert data.read_bytes() == before
-    edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
+    edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows")
     (tmp_path / "other.npy").write_bytes(b"damaged")  # belongs to this run, and is rebuilt
-    found = edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows", space="threads")
-    assert_array_equal(found, edm.cross_map(x, 2, space="threads"))
+    found = edm.cross_map(x, 2, out=tmp_path / "other.npy", checkpoint=tmp_path / "rows")
+    assert_array_equal(found, edm.cross_map(x, 2))
 
 
 @pytest.mark.parametrize("same", [False, True])
@@ -268,19 +239,16 @@ def test_a_call_that_was_killed_owns_no_file_of_another(tmp_path, monkeypatch):
 
 def test_names_come_back():
     x = logistic_maps(60, 3)
-    found = edm.cross_map(pandas.DataFrame(x, columns=["a", "b", "c"]), 2, space="threads")
-    assert_array_equal(found.loc["b", "c"], edm.cross_map(x, 2, space="threads")[1, 2])
+    plain = edm.cross_map(x, 2)
+    found = edm.cross_map(pandas.DataFrame(x, columns=list("abc")), 2)
+    assert_array_equal(found, plain)
     assert found.index.name == "library" and found.columns.name == "target"
-
-
-def test_names_of_xarray_come_back():
-    x = logistic_maps(60, 3)
-    found = edm.cross_map(
-        xarray.DataArray(x, dims=("time", "cell"), coords={"cell": ["a", "b", "c"]}), 2, space="threads"
-    )
-    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
-    table = xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)})
-    assert_array_equal(edm.cross_map(table, 2, space="threads"), found)
+    assert list(found.index) == list(found.columns) == list("abc")
+    for table in (
+        xarray.DataArray(x, dims=("time", "cell"), coords={"cell": list("abc")}),
+        xarray.Dataset({name: ("time", column) for name, column in zip("abc", x.T)}),
+    ):
+        assert_array_equal(edm.cross_map(table, 2).sel(library="b", target=["c", "a"]), plain[1, [2, 0]])
     with pytest.raises(
         ValueError, match="dataset is an xarray Dataset of the dimensions time, cell; .*one dimension"
     ):
@@ -298,39 +266,35 @@ def test_memory_of_a_whole_brain():
 from pathlib import Path
 import numpy as np
 from portable.models import edm
-from portable.models.edm import cross, mapping
 
 def most():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 x = np.random.default_rng(1).normal(size=(1600, 154)).cumsum(0)
 dims = np.arange(154) % 20 + 1
-edm.cross_map(x[:60, :20], dims[:20] % 3 + 1, space="threads")
+edm.cross_map(x[:60, :20], dims[:20] % 3 + 1)
 before = most()
-edm.cross_map(x, dims, libraries=np.arange(24), space="threads")
+edm.cross_map(x, dims, libraries=np.arange(24))
 print(most() - before)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 200 * 1024
 
 
-def test_windows_of_a_cross_map(space):
-    """Each library and target has the bits of simplex with the same windows."""
-    x = logistic_maps(60, 2)
-    windows = {"lib": [(0, 20), (22, 40)], "pred": (41, 60)}
-    found = edm.cross_map(x, 2, Tp=1, dtype="float64", space=space, **windows)
-    wanted = [[edm.simplex(x[:, i], 2, target=x[:, j], Tp=1, **windows).rho for j in (0, 1)] for i in (0, 1)]
-    assert_allclose(found, wanted, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("windows", [{}, {"lib": [(0, 15), (17, 35)], "pred": (36, 50)}], ids=str)
-def test_libraries_of_several_columns(space, windows):
-    """Each group and target has the result of simplex from these columns; columns may have different
-    units."""
-    x = logistic_maps(50, 4) * [1.0, 2.0, 1e3, 1e3]
-    if space == "checked":
-        x, windows = x[:30], windows and {"lib": (0, 20), "pred": (20, 30)}
-    groups, dims, keys = [[0, 1], [3, 2]], [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
+@pytest.mark.parametrize(
+    "groups, windows",
+    [
+        ([[0, 1], [3, 2]], {}),
+        ([[0, 1], [3, 2]], {"lib": (0, 20), "pred": (20, 30)}),
+        ([0, 1], {"lib": [(0, 10), (12, 20)], "pred": (21, 30)}),
+    ],
+    ids=str,
+)
+def test_windows_and_libraries_of_several_columns(space, groups, windows):
+    """Each library and target has the result of simplex from these columns, which may have different
+    units, with the same windows."""
+    x = logistic_maps(30, 4) * [1.0, 2.0, 1e3, 1e3]
+    dims, keys = [1, 2, 2, 1], {"Tp": 1, "dtype": "float64", **windows}
     found = edm.cross_map(x, dims, libraries=groups, space=space, **keys)
     wanted = [
         [edm.simplex(x[:, group], dims[j], target=x[:, j], **keys).rho for j in range(4)] for group in groups
@@ -340,14 +304,14 @@ def test_libraries_of_several_columns(space, windows):
 
 def test_groups_have_their_own_checkpoint_and_names(tmp_path):
     x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
-    keys = {"checkpoint": tmp_path / "kept", "space": "threads"}
+    keys = {"checkpoint": tmp_path / "kept"}
     found = edm.cross_map(x, 2, libraries=[["a", "c"], ["b", "c"]], **keys)
     assert list(found.index) == ["a + c", "b + c"] and list(found.columns) == list("abc")
     again = edm.cross_map(x, 2, libraries=[[0, 2], [1, 2]], **keys)
     assert_array_equal(found, again)
     assert_array_equal(
-        edm.cross_map(x, 2, libraries=["c", "a"], space="threads"),
-        edm.cross_map(x, 2, space="threads").iloc[[2, 0]],
+        edm.cross_map(x, 2, libraries=["c", "a"]),
+        edm.cross_map(x, 2).iloc[[2, 0]],
     )
     with pytest.raises(pk.InputError, match="belongs to another run: libraries"):
         edm.cross_map(x, 2, libraries=[[0, 1], [1, 2]], **keys)
@@ -357,16 +321,16 @@ def test_a_group_that_does_not_vary_has_no_skill():
     x = logistic_maps(60, 4)
     x[:, 2:] = 0.5
     with pytest.warns(RuntimeWarning, match="2 series do not vary"):
-        found = edm.cross_map(x, 2, libraries=[[0, 2], [2, 3]], space="threads")
+        found = edm.cross_map(x, 2, libraries=[[0, 2], [2, 3]])
     assert np.isfinite(found[0, :2]).all() and np.isnan(found[1]).all() and np.isnan(found[:, 2:]).all()
 
 
 def test_a_file_is_opened_lazily(tmp_path):
     path, x = tmp_path / "rho.npy", logistic_maps(60, 3)
-    edm.cross_map(x, 2, out=path, space="threads")
+    edm.cross_map(x, 2, out=path)
     found = open_matrix(path, list("abc"), list("abc"))
     assert isinstance(found.values.base, np.memmap) or isinstance(found.values, np.memmap)
-    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2, space="threads")[1, 2]
+    assert float(found.sel(library="b", target="c")) == edm.cross_map(x, 2)[1, 2]
     with pytest.raises(pk.ShapeError, match=r"holds shape \(3, 3\); expected \(2, 3\)"):
         open_matrix(path, list("ab"), list("abc"))
 
@@ -409,7 +373,7 @@ def test_each_library_has_its_own_dimension(space):
 
 def test_own_dimensions_go_on_and_are_told(tmp_path):
     x = logistic_maps(80, 4)
-    keys = {"E_max": 4, "space": "threads"}
+    keys = {"E_max": 4}
     whole = edm.cross_map(x, **keys)
     part = edm.cross_map(x, libraries=[1, 3], checkpoint=tmp_path / "rows", **keys)
     assert_array_equal(part, whole[[1, 3]])
@@ -418,17 +382,17 @@ def test_own_dimensions_go_on_and_are_told(tmp_path):
     tested, again = (edm.cross_map_test(x, **more) for _ in range(2))
     assert_array_equal(tested.p_values, again.p_values)
     named = edm.cross_map(pandas.DataFrame(x, columns=list("abcd")), **keys)
-    best = [max(1, edm.embedding_dimension(column, 4, space="threads").best) for column in x.T]
+    best = [max(1, edm.embedding_dimension(column, 4).best) for column in x.T]
     assert named.attrs["E"] == [[E] for E in best]
     gaps = np.where(np.arange(80)[:, None] % 4 == 3, np.nan, x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        assert edm.cross_map(gaps, space="threads").shape == (4, 4)  # no point has more than three lags
+        assert edm.cross_map(gaps).shape == (4, 4)  # no point has more than three lags
 
 
 def test_drivers_are_named():
     x = driver_and_driven(300)
-    tested = edm.cross_map_test(x, 2, n_surrogates=99, surrogate="phase", space="threads")
+    tested = edm.cross_map_test(x, 2, n_surrogates=99, surrogate="phase")
     lines = tested.drivers()
     assert lines[0].startswith("0 drives 1: its skill from 1's history is 0.8")
     assert "with E = 2, q = 0.0" in lines[0] and len(lines) == tested.rejected().sum()

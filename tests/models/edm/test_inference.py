@@ -14,8 +14,6 @@ from portable.models.edm.tested import REASONS
 from .series import driver_and_driven, logistic_maps
 from .test_surrogates import autoregressive
 
-pytestmark = pytest.mark.usefixtures("serial")
-
 
 def pairs(space, surrogate):
     """Return series with ties, except if the last bits of a distance decide which points are twins."""
@@ -29,12 +27,14 @@ def pairs(space, surrogate):
         {"surrogate": "phase"},
         {"surrogate": "block", "Tp": 1},
         {"surrogate": "twin"},
+        {"surrogate": "block", "libraries": [[0, 1], [1, 2]]},
         {"surrogate": "phase", "lib": (0, 60), "pred": (60, 125), "exclusion_radius": 1},
     ],
     ids=str,
 )
 def test_pairs_and_surrogates_one_by_one(space, keys):
-    """Map every surrogate, made separately, like an independent series, and count in order."""
+    """Map every surrogate, made separately, like an independent series, from the same libraries, and count in
+    order."""
     if space == "checked" and "lib" in keys:
         keys = keys | {"lib": (0, 15), "pred": (12, 28)}
     x, dims, n = pairs(space, keys["surrogate"]), [1, 3, 2], 4 if space == "checked" else 40
@@ -46,10 +46,14 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
     assert_allclose(found.rho, edm.cross_map(x, dims, **maps), rtol=0, atol=1e-12)
     standard = (x - x.mean(axis=0)) / x.std(axis=0)
     made = edm.surrogates(standard, n, keys["surrogate"], seed=3, E=dims)
+    groups = maps.setdefault("libraries", [0, 1, 2])
+    own = [[j in np.atleast_1d(group) for j in range(3)] for group in groups]
+    assert_array_equal(found.reasons == REASONS.index("library and target are the same series"), own)
+    assert found.libraries == ([*"012"] if groups[0] == 0 else ["0 + 1", "1 + 2"])
     for j in range(3):
         both = np.column_stack([x, made[:, j]])
-        skill = edm.cross_map(both, dims[j], libraries=[0, 1, 2], **maps)[:, 3:]
-        for i in range(3):
+        skill = edm.cross_map(both, dims[j], **maps)[:, 3:]
+        for i, row in enumerate(own):
             at_least = (
                 np.cumsum(skill[i] >= found.rho[i, j] + 1e-11),
                 np.cumsum(skill[i] >= found.rho[i, j] - 1e-11),
@@ -58,14 +62,14 @@ def test_pairs_and_surrogates_one_by_one(space, keys):
             if (at_least[0] != at_least[1]).any():
                 continue  # a surrogate that equals the series up to rounding
             assert (found.n_better[i, j], found.n_tried[i, j]) == (at_least[0][tried - 1], tried)
-            if i != j:
+            if not row[j]:
                 assert found.p_values[i, j] == (
                     stop / tried if at_least[0][-1] >= stop else (1 + at_least[0][-1]) / (1 + n)
                 )
 
 
 def test_groups_of_targets_and_parts_of_points_change_nothing():
-    x, keys = logistic_maps(300, 5), {"n_surrogates": 70, "surrogate": "phase", "space": "threads"}
+    x, keys = logistic_maps(300, 5), {"n_surrogates": 70, "surrogate": "phase"}
     whole, part = (edm.cross_map_test(x, [1, 4, 2, 2, 3], memory_mb=mb, **keys) for mb in (4096, 0.6))
     assert_array_equal(whole.n_better, part.n_better)
     assert_array_equal(whole.p_values, part.p_values)
@@ -74,7 +78,7 @@ def test_groups_of_targets_and_parts_of_points_change_nothing():
 def test_what_is_not_tested_says_why():
     x = logistic_maps(80, 4)
     x[:, 2] = 0.5
-    found = edm.cross_map_test(x, 2, n_surrogates=20, surrogate="block", libraries=[0, 2, 3], space="threads")
+    found = edm.cross_map_test(x, 2, n_surrogates=20, surrogate="block", libraries=[0, 2, 3])
     assert [REASONS[c] for c in found.reasons[0]] == [
         "library and target are the same series",
         "",
@@ -88,23 +92,21 @@ def test_what_is_not_tested_says_why():
     rare = np.zeros(80)
     rare[[3, 40]] = 1.0
     found = edm.cross_map_test(
-        np.column_stack([x[:, 0], rare]), 2, n_surrogates=20, surrogate="block", lib=(5, 35), space="threads"
+        np.column_stack([x[:, 0], rare]), 2, n_surrogates=20, surrogate="block", lib=(5, 35)
     )
     assert REASONS[found.reasons[0, 1]] == "the predictions do not vary" and np.isnan(found.rho[0, 1])
 
 
 def test_summary_tells_what_could_not_have_been_found():
     x = np.column_stack([autoregressive(100, 0.5, seed) for seed in range(4)])
-    few = edm.cross_map_test(x, 2, n_surrogates=9, space="threads")
+    few = edm.cross_map_test(x, 2, n_surrogates=9)
     assert (
         few.n_needed() > few.n_tests
         and "nothing could have been rejected: p is at least 0.1" in few.summary()
     )
-    more = edm.cross_map_test(x, 2, n_surrogates=99, space="threads")
+    more = edm.cross_map_test(x, 2, n_surrogates=99)
     assert more.n_needed() == 3 and more.n_needed(method="by") > 3
-    coupled = edm.cross_map_test(
-        driver_and_driven(300), 2, n_surrogates=99, surrogate="phase", space="threads"
-    )
+    coupled = edm.cross_map_test(driver_and_driven(300), 2, n_surrogates=99, surrogate="phase")
     assert coupled.rejected()[1, 0]
     assert "rejected with a false discovery rate of 0.05 (Benjamini-Hochberg)" in coupled.summary()
     assert (coupled.rejected(method="by") <= coupled.rejected()).all()
@@ -115,7 +117,7 @@ def test_pairs_that_none_matches_go_on(tmp_path, monkeypatch):
     longer test.
     """
     x = np.column_stack([driver_and_driven(200), *(autoregressive(200, 0.5, seed) for seed in range(5))])
-    keys = {"surrogate": "phase", "seed": 2, "space": "threads"}
+    keys = {"surrogate": "phase", "seed": 2}
     longer = keys | {"n_surrogates": 19, "max_surrogates": 5000, "checkpoint": tmp_path / "kept"}
     few = edm.cross_map_test(x, 2, n_surrogates=19, **keys)
     unmatched = few.unmatched()
@@ -150,35 +152,13 @@ def test_more_surrogates_keep_the_level():
     for seed in range(120):
         x = np.column_stack([autoregressive(60, 0.5, 2 * seed), autoregressive(60, 0.5, 2 * seed + 1)])
         found = edm.cross_map_test(
-            x, 1, n_surrogates=4, max_surrogates=200, fdr=0.01, surrogate="phase", seed=seed, space="threads"
+            x, 1, n_surrogates=4, max_surrogates=200, fdr=0.01, surrogate="phase", seed=seed
         )
         p.append(found.p_values[0, 1])
     p = np.array(p)
     assert (p < 0.2).any()  # beyond 1 / (1 + 4)
     for share in (0.05, 0.1, 0.2):
         assert (p <= share).mean() <= share + 3 * np.sqrt(share * (1 - share) / len(p))
-
-
-def test_libraries_of_several_columns_are_tested(space):
-    """Each surrogate is mapped like a separate series from the same groups."""
-    x, n = logistic_maps(30 if space == "checked" else 90, 4), 3 if space == "checked" else 19
-    keys = {"libraries": [[0, 1], [1, 3]], "dtype": "float64"}
-    dims = [1, 2, 2, 1]
-    found = edm.cross_map_test(
-        x, dims, n_surrogates=n, stop_after=None, surrogate="block", seed=4, space=space, **keys
-    )
-    assert_allclose(found.rho, edm.cross_map(x, dims, **keys), rtol=0, atol=1e-12)
-    same = "library and target are the same series"
-    assert [[REASONS[c] == same for c in row] for row in found.reasons] == [
-        [True, True, False, False],
-        [False, True, False, True],
-    ]
-    assert found.libraries == ["0 + 1", "1 + 3"]
-    made = edm.surrogates((x - x.mean(axis=0)) / x.std(axis=0), n, "block", seed=4)
-    for j, E in enumerate(dims):
-        both = np.column_stack([x, made[:, j]])
-        skill = edm.cross_map(both, E, **keys)[:, 4:]
-        assert_array_equal(found.n_better[:, j], (skill >= found.rho[:, j, None]).sum(axis=1))
 
 
 @pytest.mark.parametrize("method", ["bh", "by"])
@@ -196,7 +176,7 @@ def test_adjusted_p_values(method):
 
 def test_results_of_a_test_have_names():
     x = pandas.DataFrame(logistic_maps(80, 3), columns=list("abc"))
-    found = edm.cross_map_test(x, 2, n_surrogates=19, surrogate="phase", space="threads")
+    found = edm.cross_map_test(x, 2, n_surrogates=19, surrogate="phase")
     dataset = found.to_xarray()
     assert isinstance(dataset, xarray.Dataset) and dataset.attrs["n_surrogates"] == 19
     assert float(dataset.p.sel(library="a", target="b")) == found.p_values[0, 1]
@@ -211,14 +191,7 @@ def test_convergence_by_hand():
     x = logistic_maps(200, 2)
     sizes = np.array([150, 10, 60, 25])
     grown = edm.ccm(
-        x[:, 1],
-        x[:, 0],
-        2,
-        library_sizes=sizes,
-        n_samples=30,
-        n_surrogates=19,
-        surrogate="phase",
-        space="threads",
+        x[:, 1], x[:, 0], 2, library_sizes=sizes, n_samples=30, n_surrogates=19, surrogate="phase"
     )
     found = grown.test()
     assert found.slope == pytest.approx(np.polyfit(np.log(sizes), grown.mean, 1)[0], rel=1e-12)
@@ -230,7 +203,7 @@ def test_convergence_by_hand():
     half = np.diff(found.difference_interval) / 2
     assert half == pytest.approx(1.96 * error, rel=0.15)  # a thousand bootstrap samples of thirty
     with pytest.raises(InputError, match="library_sizes has one size; expected at least two"):
-        edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[20], n_samples=2, space="threads").test()
+        edm.ccm(x[:, 1], x[:, 0], 2, library_sizes=[20], n_samples=2).test()
 
 
 def test_several_targets_and_columns(space):
@@ -308,10 +281,8 @@ def test_lagged_maps(space):
 def test_lagged_map_with_one_lag_is_simplex():
     x = logistic_maps(100, 2)
     for lag in (-2, 0, 3):
-        found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=[lag], n_boot=10, space="threads")
-        assert found.rho[0] == pytest.approx(
-            edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0], space="threads").rho, abs=1e-12
-        )
+        found = edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=[lag], n_boot=10)
+        assert found.rho[0] == pytest.approx(edm.simplex(x[:, 1], 2, Tp=lag, target=x[:, 0]).rho, abs=1e-12)
     with pytest.raises(DTypeError, match="Tp must be whole numbers"):
         edm.lagged_map(x[:, 1], x[:, 0], 2, Tp=0.5)
 
@@ -319,7 +290,7 @@ def test_lagged_map_with_one_lag_is_simplex():
 def test_lagged_maps_of_several_targets():
     """Each target has the result of a separate call; with names in a table."""
     x = logistic_maps(80, 3)
-    keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block", "space": "threads"}
+    keys = {"Tp": [-1, 0, 2], "n_boot": 20, "n_surrogates": 5, "surrogate": "block"}
     both = edm.lagged_map(x[:, 0], x[:, 1:], 2, **keys)
     for q in (0, 1):
         alone = edm.lagged_map(x[:, 0], x[:, 1 + q], 2, **keys)
@@ -333,46 +304,44 @@ def test_lagged_maps_of_several_targets():
 
 def test_results_of_several_targets_have_their_names():
     x = pandas.DataFrame(logistic_maps(60, 3), columns=list("abc"))
-    keys = {"columns": "a", "target": ["c", "b"], "space": "threads"}
+    keys = {"columns": "a", "target": ["c", "b"]}
     for found, n in (
         (edm.simplex(x, 2, **keys), 59),
         (edm.smap(x, 2, theta=[0.0, 1.0], **keys), 118),
         (edm.embedding_dimension(x, 3, **keys), 3),
         (edm.ccm(x, E=2, library_sizes=[9, 20], n_samples=2, **keys), 2),
-        (edm.simplex(x["a"], 2, target=x[["c", "b"]], space="threads"), 59),
+        (edm.simplex(x["a"], 2, target=x[["c", "b"]]), 59),
     ):
         table = found.to_pandas()
         assert table.target.value_counts().to_dict() == {"c": n, "b": n}
     assert found.targets == ["c", "b"]
     assert_array_equal(
         table.predicted[table.target == "b"],
-        edm.simplex(x, 2, columns="a", target="b", space="threads").predicted,
+        edm.simplex(x, 2, columns="a", target="b").predicted,
     )
-    assert edm.simplex(x, 2, columns="a", target="b", space="threads").targets is None
+    assert edm.simplex(x, 2, columns="a", target="b").targets is None
 
 
 def test_tables_with_names_and_dates():
     x = logistic_maps(60, 2)
     dates = pandas.date_range("2020-01-31", periods=60, freq="ME")
     table = pandas.DataFrame(x, columns=["a", "b"], index=dates)
-    plain = edm.simplex(x[:, 0], 2, target=x[:, 1], Tp=2, space="threads")
+    plain = edm.simplex(x[:, 0], 2, target=x[:, 1], Tp=2)
     for given in (
         table,
         table.to_xarray(),
         xarray.DataArray(x, dims=("index", "cell"), coords={"index": dates, "cell": ["a", "b"]}),
     ):
-        found = edm.simplex(given, 2, columns="a", target="b", Tp=2, space="threads")
+        found = edm.simplex(given, 2, columns="a", target="b", Tp=2)
         assert_array_equal(found.predicted, plain.predicted)
         wanted = pandas.date_range("2020-04-30", periods=59, freq="ME").to_numpy()
         assert_array_equal(found.index, wanted)
     assert (found.to_pandas().time == wanted).all()
-    assert plain.index is None and (edm.knn(table["a"], 2, space="threads").index == dates[1:]).all()
-    assert edm.smap(table, 2, columns="a", target="b", theta=1.0, space="threads").index[0] == dates[2]
-    assert edm.ccm(
-        table, "b", 2, columns="a", library_sizes=[20], n_samples=1, space="threads"
-    ).rho.shape == (1, 1)
+    assert plain.index is None and (edm.knn(table["a"], 2).index == dates[1:]).all()
+    assert edm.smap(table, 2, columns="a", target="b", theta=1.0).index[0] == dates[2]
+    assert edm.ccm(table, "b", 2, columns="a", library_sizes=[20], n_samples=1).rho.shape == (1, 1)
     season = table.assign(c=np.sin(2 * np.pi * np.arange(60) / 6))
-    both = {"columns": "a", "library_sizes": [20], "n_samples": 1, "n_surrogates": 3, "space": "threads"}
+    both = {"columns": "a", "library_sizes": [20], "n_samples": 1, "n_surrogates": 3}
     mixed = edm.ccm(season, ["b", "c"], 2, **both)
     alone = edm.ccm(season, ["b"], 2, **both, surrogate="seasonal", period=6)
     assert_array_equal(mixed.surrogate_rho[0], alone.surrogate_rho[0])
@@ -386,5 +355,5 @@ def test_tables_with_names_and_dates():
         edm.simplex(table["a"], 2, target=table["b"].shift(-1, freq="D"))
     with pytest.raises(InputError, match="target: there is no column 'z'"):
         edm.simplex(table, 2, columns="a", target="z")
-    numbered = edm.simplex(table.reset_index()[["a"]], 2, Tp=2, space="threads")
+    numbered = edm.simplex(table.reset_index()[["a"]], 2, Tp=2)
     assert_array_equal(numbered.index, numbered.times)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 from portable.models import edm
 
-from .series import logistic_maps, published
+from .series import logistic_maps
 
 X = logistic_maps(160, 2)
 LIB, PRED = (0, 80), (90, 150)
@@ -31,15 +31,15 @@ def pyedm():
 def test_kedm(kedm, E, tau, Tp):
     lib, pred = X[slice(*LIB), 0].astype(np.float32), X[slice(*PRED), 0].astype(np.float32)
     keys = {"tau": tau, "Tp": Tp}
-    found = edm.simplex(lib, E, points=pred, **keys, space="threads").predicted
+    found = edm.simplex(lib, E, points=pred, **keys).predicted
     assert_allclose(found, kedm.simplex(lib, pred, E=E, **keys), rtol=0, atol=1e-5)
-    found = edm.smap(lib, E, points=pred, theta=2.0, **keys, space="threads").predicted[0]
+    found = edm.smap(lib, E, points=pred, theta=2.0, **keys).predicted[0]
     assert_allclose(found, kedm.smap(lib, pred, target=lib, E=E, theta=2.0, **keys), rtol=0, atol=1e-5)
 
 
 def test_kedm_dimension(kedm):
     for column in logistic_maps(200, 4, 2).T.astype(np.float32):
-        assert kedm.edim(column, E_max=6) == edm.embedding_dimension(column, 6, space="threads").best
+        assert kedm.edim(column, E_max=6) == edm.embedding_dimension(column, 6).best
 
 
 def table_of(pandas, columns):
@@ -70,7 +70,6 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
         "pred": PRED if not radius else LIB,
         "target": X[:, 1],
         "exclusion_radius": radius,
-        "space": "threads",
     }
     wanted = pyedm.Simplex(**theirs).dropna()
     found = edm.simplex(X[:, 0], E, **ours)
@@ -85,10 +84,3 @@ def test_pyedm(pyedm, E, tau, Tp, radius):
     found = edm.smap(X[:, 0], E, theta=2.0, k=n - 1, **ours)
     predicted = dict(zip(found.times, found.predicted[0]))
     assert_allclose([predicted[t] for t in wanted.Time], wanted.Predictions, rtol=0, atol=1e-9)
-
-
-def test_pyedm_published_sweep_of_theta(pyedm):
-    """The expected output is that of PredictNonlinear; its series comes with pyEDM."""
-    wanted, x = published("PredictNonlinear_valid"), pyedm.sampleData["TentMapNoise"].TentMap
-    found = edm.smap(x, 4, theta=wanted[:, 0], lib=(0, 500), pred=(500, 800), k=495, space="threads")
-    assert_allclose(found.rho, wanted[:, 1], rtol=0, atol=2e-6)

@@ -125,9 +125,9 @@ def test_tree_finds_the_same(monkeypatch, values, radius):
     monkeypatch.setattr(edm.tree, "FEWEST", 100)
     monkeypatch.setattr(edm.tree.timeit, "repeat", lambda search, **_: search() or [math.inf])
     monkeypatch.setattr(edm.tree, "build", lambda *args: built.append(build(*args)) or built[-1])
-    by_tree = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
+    by_tree = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400))
     monkeypatch.setattr(edm.tree, "build", lambda *args: None)
-    by_kernel = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400), space="threads")
+    by_kernel = edm.knn(x, 2, k=4, Tp=1, exclusion_radius=radius, pred=(100, 400))
     assert built[0] is not None
     assert_array_equal(by_tree.distances, by_kernel.distances)
     assert_array_equal(by_tree.indices, by_kernel.indices)

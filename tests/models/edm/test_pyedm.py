@@ -25,7 +25,6 @@ with warnings.catch_warnings():
 
 NOT_HERE = {f"test_embed_{what}" for what in "univariate multivariate include_time from_file".split()}
 DATA = pyedm.sampleData
-SPACE = {"space": "threads"}
 
 
 def holed(name):
@@ -58,7 +57,7 @@ def asked(data, columns, target, form):
     ours |= {"lib": lib, "pred": windows(form["pred"]), "exclusion_radius": form.get("exclusionRadius", 0)}
     if "validLib" in form:
         ours["valid"] = np.asarray(form["validLib"], bool)
-    return data[names].to_numpy(float), ours | SPACE
+    return data[names].to_numpy(float), ours
 
 
 def simplex_of(data, columns, target, **form):
@@ -165,7 +164,7 @@ def test_smap(case):
 
 def test_embedded_smap_coefficients():
     circle = DATA[CIRCLE]
-    found = edm.smap(circle, 1, theta=3.0, columns=["x", "y"], target="x", k=198, **SPACE).to_pandas()
+    found = edm.smap(circle, 1, theta=3.0, columns=["x", "y"], target="x", k=198).to_pandas()
     assert round(found["d x(t)"].mean(), 5) == 0.99801 and round(found["d y(t)"].mean(), 5) == 0.06311
 
 
@@ -238,20 +237,20 @@ def test_embed_dimension_lorenz():
         exclusionRadius=20,
     )
     keys = {"lib": (0, 500), "pred": (500, 800), "Tp": 15, "tau": 5, "exclusion_radius": 20}
-    sweep(theirs, [edm.simplex(x, E, **keys, **SPACE).rho for E in range(1, 13)])
+    sweep(theirs, [edm.simplex(x, E, **keys).rho for E in range(1, 13)])
 
 
 def test_predict_interval_block_3sp():
     x, keys = DATA[THREE].x_t, {"lib": (0, 150), "pred": (150, 198)}
     theirs = quiet(pyedm.PredictInterval, DATA[THREE], "x_t", maxTp=15, lib=[1, 150], pred=[151, 198], E=3)
-    sweep(theirs, [edm.simplex(x, 3, Tp=Tp, **keys, **SPACE).rho for Tp in range(1, 16)])
+    sweep(theirs, [edm.simplex(x, 3, Tp=Tp, **keys).rho for Tp in range(1, 16)])
 
 
 def test_predict_nonlinear_tentmap():
     theta, data = [0.01, 0.1, 0.5, 1, 2, 4, 8, 20], DATA["TentMapNoise"]
     form = {"lib": [1, 500], "pred": [501, 800], "E": 4, "theta": theta}
     theirs = quiet(pyedm.PredictNonlinear, data, "TentMap", **form)
-    ours = edm.smap(data.TentMap, 4, theta=theta, lib=(0, 500), pred=(500, 800), k=495, **SPACE)
+    ours = edm.smap(data.TentMap, 4, theta=theta, lib=(0, 500), pred=(500, 800), k=495)
     sweep(theirs, ours.rho)
 
 
@@ -260,7 +259,7 @@ def test_predict_exclusion_radius_sum_flow():
     data = DATA["SumFlow_1980-2005"]
     form = {"lib": [1, 900], "pred": [1, 900], "E": 7, "tau": -3, "Tp": 0, "exclusionRadius": radii}
     theirs = quiet(pyedm.PredictExclusionRadius, data, name, **form)
-    keys = {"lib": (0, 900), "pred": (0, 900), "tau": 3, "Tp": 0} | SPACE
+    keys = {"lib": (0, 900), "pred": (0, 900), "tau": 3, "Tp": 0}
     sweep(theirs, [edm.simplex(data[name].to_numpy(), 7, exclusion_radius=r, **keys).rho for r in radii])
 
 
@@ -275,14 +274,12 @@ def test_knn1_neighbors():
         "embedded": True,
     }
     theirs = pyedm.Simplex(dataFrame=DATA[LORENZ], returnObject=True, **form).knn_neighbors[:, 0]
-    ours = edm.knn(DATA[LORENZ].V5, 1, k=1, Tp=1, lib=(300, 400), pred=(349, 355), **SPACE).indices[:, 0]
+    ours = edm.knn(DATA[LORENZ].V5, 1, k=1, Tp=1, lib=(300, 400), pred=(349, 355)).indices[:, 0]
     assert ours.tolist() == theirs.tolist() == [322, 334, 362, 387, 356, 355]
 
 
 def test_exclusion_radius_knn():
-    ours = edm.knn(
-        np.arange(1.0, 1001), 5, k=1, Tp=1, exclusion_radius=10, lib=(0, 100), pred=(100, 110), **SPACE
-    )
+    ours = edm.knn(np.arange(1.0, 1001), 5, k=1, Tp=1, exclusion_radius=10, lib=(0, 100), pred=(100, 110))
     assert (ours.indices[:, 0] + 4).tolist() == [*range(89, 99)]
 
 
@@ -291,7 +288,7 @@ def test_neighbor_ties():
     file = pyedm.__path__[0] + "/tests/validation/Smplx_NeighborTies.csv"
     data = pandas.read_csv(file)
     form = {"lib": [1, 96], "pred": [1, 96], "E": 1, "Tp": 0, "exclusionRadius": 1, "noTime": True}
-    found = edm.simplex(data["1137"], 1, target=data["1135"], Tp=0, exclusion_radius=1, **SPACE)
+    found = edm.simplex(data["1137"], 1, target=data["1135"], Tp=0, exclusion_radius=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = pyedm.Simplex(dataFrame=data, columns="1137", target="1135", **form).Predictions
@@ -306,21 +303,21 @@ def test_tiebreak_deficiency_no_leakage():
     x = np.arange(1.0, 9)
     y = x**2
     with pytest.warns(RuntimeWarning, match="fewer than k"):
-        found = edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=3, k=1, **SPACE)
+        found = edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=3, k=1)
     assert np.isnan(found.predicted).any()
     with pytest.raises(PortableError, match="k is 3"):  # no point has three: in pyEDM all are NaN or use one
-        edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=4, **SPACE)
+        edm.simplex(y, 2, target=x, Tp=0, exclusion_radius=4)
 
 
 def test_deficiency_padding_and_nan():
     x, y = (f(np.arange(10) / 1.5) for f in (np.sin, np.cos))
     with pytest.raises(PortableError, match="exclusion_radius = 8"):
-        edm.smap(y, 2, theta=3.0, target=x, Tp=0, exclusion_radius=8, k=3, **SPACE)
+        edm.smap(y, 2, theta=3.0, target=x, Tp=0, exclusion_radius=8, k=3)
 
 
 def test_validlib_filtering_no_leakage():
     x, valid = DATA["TentMap"].TentMap[:200], np.arange(200) % 3 > 0
-    found = edm.knn(x, 2, Tp=1, valid=valid, exclusion_radius=2, **SPACE)
+    found = edm.knn(x, 2, Tp=1, valid=valid, exclusion_radius=2)
     assert valid[found.indices + 1].all() and (abs(found.indices - found.points[:, None]) > 2).all()
 
 
@@ -328,7 +325,7 @@ def test_smap_validlib_fewer_than_knn():
     x, valid = np.arange(12.0), np.zeros(12, bool)
     valid[3] = True
     with pytest.raises(PortableError, match="k is 3, but the library has 1"):
-        edm.smap(x, 2, theta=1.0, valid=valid, **SPACE)
+        edm.smap(x, 2, theta=1.0, valid=valid)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +343,7 @@ def test_generate(name, column, E, theta):
             else pyedm.SMap(dataFrame=data, theta=theta, **form)["predictions"]
         )
         options = {} if theta is None else {"theta": theta, "k": n - E - 1}
-        ours = edm.forecast(data[column], E, 20, **options, **SPACE)
+        ours = edm.forecast(data[column], E, 20, **options)
     assert_allclose(ours[:8, 0], theirs.Predictions.dropna()[:8], rtol=0, atol=1e-3)
 
 
@@ -367,7 +364,7 @@ def test_multiview_predictions_and_combos():
         numProcess=1,
     )
     block = lagged_block(data[names].to_numpy(float), 3, 1)
-    keys = {"target": data.x_t.to_numpy(float), "k": 4, "lib": (0, 100), "pred": (100, 198)} | SPACE
+    keys = {"target": data.x_t.to_numpy(float), "k": 4, "lib": (0, 100), "pred": (100, 198)}
     found = {v: edm.simplex(block[:, v], **keys) for v in combinations(range(9), 3)}
     best = sorted(found, key=lambda v: found[v].rho, reverse=True)[:9]  # the root of 84
     assert_allclose([found[v].rho for v in best], theirs["View"].rho, rtol=0, atol=1e-4)

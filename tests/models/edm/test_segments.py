@@ -46,11 +46,11 @@ def test_lags_share_candidates_of_their_segment():
     """A lagged map requires the target of every lag in the candidate's window."""
     x, y = logistic_maps(60, 2).T
     windows = [(0, 20), (20, 40), (40, 60)]
-    found = edm.lagged_map(x, y, 2, Tp=[-2, 3], n_boot=2, lib=windows, pred=windows, space="threads")
+    found = edm.lagged_map(x, y, 2, Tp=[-2, 3], n_boot=2, lib=windows, pred=windows)
     t = np.arange(60)
     own = (t % 20 >= 2) & (t % 20 < 17)
     for lag, rho in zip((-2, 3), found.rho):
-        alone = edm.simplex(x, 2, Tp=lag, target=y, valid=own, lib=windows, pred=windows, space="threads")
+        alone = edm.simplex(x, 2, Tp=lag, target=y, valid=own, lib=windows, pred=windows)
         assert rho == pytest.approx(alone.rho, abs=1e-12)
 
 
@@ -103,9 +103,9 @@ def test_masked_candidates_on_a_line(monkeypatch):
     x = default_rng(1).random(3000)
     valid = x > 0.3
     monkeypatch.setattr(edm.problem, "PAIRS", 1)
-    found = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
+    found = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)])
     monkeypatch.setattr(edm.problem, "SORTED", 10**9)
-    wanted = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)], space="threads")
+    wanted = edm.knn(x, 1, k=3, valid=valid, lib=[(0, 1500), (1500, 3000)])
     assert_array_equal(found.indices, wanted.indices)
     assert valid[found.indices].all()
 
@@ -114,33 +114,33 @@ def test_masked_candidates_on_a_line(monkeypatch):
 def test_points_that_are_the_library_leave_themselves_out(first, last):
     """White noise has no skill, whether its rows are given as points in an array, a copy or a list."""
     x = default_rng(0).random(200)
-    alone = edm.simplex(x, 2, lib=(0, 200), pred=(first + 1, last), space="threads")
+    alone = edm.simplex(x, 2, lib=(0, 200), pred=(first + 1, last))
     for points in (x[first:last], x[first:last].copy(), x[first:last].tolist()):
-        found = edm.simplex(x, 2, points=points, space="threads")
+        found = edm.simplex(x, 2, points=points)
         assert_array_equal(found.predicted, alone.predicted)
         assert abs(found.rho) < 0.3
         assert_array_equal(found.times, np.arange(2, last - first + 1))
-    wide = edm.simplex(x, 2, points=x[first:last], exclusion_radius=5, space="threads")
-    radius = edm.simplex(x, 2, pred=(first + 1, last), exclusion_radius=5, space="threads")
+    wide = edm.simplex(x, 2, points=x[first:last], exclusion_radius=5)
+    radius = edm.simplex(x, 2, pred=(first + 1, last), exclusion_radius=5)
     assert_array_equal(wide.predicted, radius.predicted)
     y = default_rng(1).random(200)
-    other = edm.simplex(x, 2, points=x[first:last], target=y, space="threads")
-    seen = edm.simplex(x, 2, pred=(first + 1, last), target=y, space="threads")
+    other = edm.simplex(x, 2, points=x[first:last], target=y)
+    seen = edm.simplex(x, 2, pred=(first + 1, last), target=y)
     assert other.rho == pytest.approx(seen.rho, abs=1e-12)
     assert_array_equal(other.observed, seen.observed)
-    assert edm.embedding_dimension(x, 3, points=x[first:last], space="threads").rho.max() < 0.4
-    assert abs(edm.smap(x, 2, theta=8.0, points=x[first:last], space="threads").rho[0]) < 0.4
+    assert edm.embedding_dimension(x, 3, points=x[first:last]).rho.max() < 0.4
+    assert abs(edm.smap(x, 2, theta=8.0, points=x[first:last]).rho[0]) < 0.4
 
 
 def test_copies_among_other_points_are_warned_of():
     x = default_rng(0).random(200)
     with pytest.warns(RuntimeWarning, match="49 of 99 points equal those of the library"):
-        edm.simplex(x[:150], 2, points=x[100:], space="threads")
+        edm.simplex(x[:150], 2, points=x[100:])
     counts = default_rng(1).poisson(0.3, 200).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # few values: equal points are not taken for copies
-        edm.simplex(counts[:100], 2, points=counts[100:], space="threads")
-        edm.simplex(x[:100], 2, points=x[100:], space="threads")
+        edm.simplex(counts[:100], 2, points=counts[100:])
+        edm.simplex(x[:100], 2, points=x[100:])
 
 
 def test_rows_are_found():

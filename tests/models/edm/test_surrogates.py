@@ -109,9 +109,7 @@ def test_surrogates_do_not_depend_on_their_company():
     x = np.column_stack([autoregressive(40, 0.5, 1), autoregressive(40, 0.5, 2)])
     for method, keys in (("phase", {}), ("block", {}), ("twin", {"E": 2}), ("seasonal", {"period": 8})):
         many = edm.surrogates(x, 5, method, seed=3, space="serial", **keys)
-        assert_array_equal(
-            edm.surrogates(x[:, 0], 2, method, seed=3, space="threads", **keys), many[:, 0, :2]
-        )
+        assert_array_equal(edm.surrogates(x[:, 0], 2, method, seed=3, **keys), many[:, 0, :2])
 
 
 def test_traits():
@@ -139,7 +137,7 @@ def test_a_season_may_have_any_shape(cycle):
             [0.87 * autoregressive(400, 0.5, 2 * seed), 0.87 * autoregressive(400, 0.5, 2 * seed + 1)]
         )
         assert edm.traits(x[:, 0]).period in (12, 24, 36, 48, 60, 84, 96)
-        found = edm.cross_map_test(x, 3, libraries=[0], n_surrogates=19, stop_after=None, space="threads")
+        found = edm.cross_map_test(x, 3, libraries=[0], n_surrogates=19, stop_after=None)
         rejected += found.p_values[0, 1] <= 0.05
     assert rejected <= 7  # 2 are expected; more than 7 by chance in one of 1,000 such tests
 
@@ -158,17 +156,15 @@ def test_the_default_is_chosen_by_series():
         kinds = check_kinds(x, None, None, None, "dataset", list("01234"))
     assert kinds == [("seasonal", 8), ("seasonal", 8), ("block", None), ("block", None), ("mirror", None)]
     assert check_kinds(x[:, :1], None, None, None, "dataset") == [("phase", None)]
-    table = pk.empty((200, 5 * 3), np.float64, "threads")
-    with pk.use("threads"):
-        Surrogates(x, kinds, 1).fill(table, 0, 3, 3)
+    table = pk.empty((200, 5 * 3))
+    Surrogates(x, kinds, 1).fill(table, 0, 3, 3)
     made = table.to_numpy().reshape(200, 5, 3)
     for c, (kind, period) in enumerate(kinds):
-        alone = edm.surrogates(x, 3, kind, period=period, seed=1) if kind == "block" else None
-        if alone is None:
-            alone = edm.surrogates(np.nan_to_num(x), 3, kind, period=period, seed=1, space="threads")
+        whole = x if kind == "block" else np.nan_to_num(x)
+        alone = edm.surrogates(whole, 3, kind, period=period, seed=1)
         # sums over one column and over several are rounded otherwise
         assert_allclose(made[:, c], alone[:, c], rtol=0, atol=1e-10)
-    found = edm.cross_map_test(x[:, :4], 2, n_surrogates=3, space="threads")
+    found = edm.cross_map_test(x[:, :4], 2, n_surrogates=3)
     assert found.n_tests == 12 and found.surrogate == "seasonal (8 steps) and block"
 
 
@@ -178,7 +174,7 @@ def test_no_table_of_independent_series_is_refused():
     x = np.column_stack([autoregressive(400, 0.93, 100 + c) for c in range(100)])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = edm.cross_map_test(x, 2, n_surrogates=19, libraries=[0, 1], space="threads")
+        found = edm.cross_map_test(x, 2, n_surrogates=19, libraries=[0, 1])
     assert found.n_tests == 198 and all("may drift" in str(w.message) for w in caught)
     assert 0.005 <= np.nanmean(found.p_values <= 0.05) <= 0.12  # 10 of 198, two libraries
 
@@ -186,7 +182,7 @@ def test_no_table_of_independent_series_is_refused():
 def test_mirrored_surrogates_keep_the_level_and_the_spectrum():
     """For a slow series whose ends differ, steps at the seam are as small as the others."""
     x = np.cumsum(default_rng(2).normal(size=300)) + 0.2 * np.arange(300)
-    made = edm.surrogates(x, 20, "mirror", space="threads")
+    made = edm.surrogates(x, 20, "mirror")
     steps = np.std(np.diff(made, axis=0), axis=0)
     assert made.shape == (300, 20) and (steps < 1.5 * np.std(np.diff(x))).all()
-    assert (np.std(np.diff(edm.surrogates(x, 20, "phase", space="threads"), axis=0), axis=0) > 2.0).all()
+    assert (np.std(np.diff(edm.surrogates(x, 20, "phase"), axis=0), axis=0) > 2.0).all()

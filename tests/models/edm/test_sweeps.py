@@ -64,15 +64,6 @@ def test_smap_says_where_it_is_singular(space):
     assert_allclose(found.predicted, alone.predicted, rtol=0, atol=1e-8)
 
 
-def test_ccm_of_the_whole_library_is_the_cross_map(space):
-    x = logistic_maps(length(space), 2)
-    n = len(x) - 1
-    found = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n], n_samples=2, dtype="float64", space=space)
-    wanted = edm.cross_map(x, 2, dtype="float64", space=space)[0, 1]
-    assert_allclose(found.rho, np.full((1, 2), wanted), rtol=0, atol=1e-12)
-    assert np.isnan(found.p_values).all()
-
-
 def test_ccm_sample_by_sample(space):
     """Each sample is a search among its points, with targets shuffled or not."""
     x = logistic_maps(length(space), 2)
@@ -109,7 +100,7 @@ def test_ccm_rises_where_there_is_a_cause():
     """A driver is found in the series that it drives, and not in noise that was never coupled."""
     x = driver_and_driven(400)
     noise = default_rng(3).normal(size=400)
-    how = {"n_samples": 20, "n_surrogates": 40, "surrogate": "phase", "space": "threads"}
+    how = {"n_samples": 20, "n_surrogates": 40, "surrogate": "phase"}
     driven, free = (
         edm.ccm(series, x[:, 0], 2, library_sizes=[5, 40, 300], **how) for series in (x[:, 1], noise)
     )
@@ -145,15 +136,15 @@ def test_units_do_not_matter(unit):
     """
     x = logistic_maps(80, 2)
     big = x * unit
-    a, b = (edm.simplex(v, 1, k=4, target=v[:, 1], space="threads") for v in (x, big))
+    a, b = (edm.simplex(v, 1, k=4, target=v[:, 1]) for v in (x, big))
     assert_array_equal(b.predicted, a.predicted * unit)
     assert a.rho == b.rho
-    a, b = (edm.smap(v, 1, theta=[0.0, 2.0], k=30, target=v[:, 1], space="threads") for v in (x, big))
+    a, b = (edm.smap(v, 1, theta=[0.0, 2.0], k=30, target=v[:, 1]) for v in (x, big))
     assert_array_equal(b.predicted, a.predicted * unit)
     assert_array_equal(b.coefficients[..., 1:], a.coefficients[..., 1:])
     mixed = np.column_stack([x[:, 0], big[:, 1]])
     for v in (big, mixed):
-        assert_array_equal(edm.cross_map(v, 2, space="threads"), edm.cross_map(x, 2, space="threads"))
+        assert_array_equal(edm.cross_map(v, 2), edm.cross_map(x, 2))
 
 
 def test_undefined_skill_is_not_significant():
@@ -161,13 +152,7 @@ def test_undefined_skill_is_not_significant():
     x = default_rng(0).random(60)
     target = np.zeros(60)
     target[::20] = 1.0
-    keys = {
-        "library_sizes": [10, 40],
-        "n_samples": 100,
-        "n_surrogates": 19,
-        "surrogate": "block",
-        "space": "threads",
-    }
+    keys = {"library_sizes": [10, 40], "n_samples": 100, "n_surrogates": 19, "surrogate": "block"}
     with pytest.warns(RuntimeWarning, match=r"of 200 samples have no skill, .*do not vary"):
         found = edm.ccm(x, target, 2, **keys)
     assert np.isnan(found.rho).any()
@@ -178,18 +163,18 @@ def test_undefined_skill_is_not_significant():
     assert np.isnan(still.p_values).all() and np.isnan(still.mean).all()
 
 
-def results(x, space="threads"):
+def results(x):
     """Return a result of each class."""
-    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3, space=space)
+    grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[9, 20], n_samples=3)
     return {
-        "simplex": edm.simplex(x[:, 0], 2, space=space),
-        "smap": edm.smap(x[:, 0], 2, theta=[0.0, 2.0], space=space),
-        "dimensions": edm.embedding_dimension(x[:, 0], 3, space=space),
+        "simplex": edm.simplex(x[:, 0], 2),
+        "smap": edm.smap(x[:, 0], 2, theta=[0.0, 2.0]),
+        "dimensions": edm.embedding_dimension(x[:, 0], 3),
         "ccm": grown,
         "convergence": grown.test(),
-        "knn": edm.knn(x[:, 0], 2, k=2, space=space),
-        "lagged": edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0], n_boot=9, space=space),
-        "test": edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", space=space),
+        "knn": edm.knn(x[:, 0], 2, k=2),
+        "lagged": edm.lagged_map(x[:, 0], x[:, 1], 2, Tp=[-1, 0], n_boot=9),
+        "test": edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block"),
         "traits": edm.traits(x[:, 0]),
     }
 
@@ -201,7 +186,7 @@ def test_results_become_tables():
     assert_array_equal(table, np.column_stack([of["simplex"].times, of["simplex"].predicted]))
     table = of["smap"].to_pandas()
     assert_array_equal(table[table.theta == 2.0]["d 0(t)"], of["smap"].coefficients[1, :, 1])
-    several = edm.smap(x[:, 0], 2, target=x, theta=[0.0, 2.0], space="threads")
+    several = edm.smap(x[:, 0], 2, target=x, theta=[0.0, 2.0])
     table = several.to_pandas().query("target == 1 and theta == 2.0")
     assert_array_equal(table["d 0(t)"], several.coefficients[1, :, 1, 1])
     assert_array_equal(table.observed, several.observed[:, 1])
@@ -217,8 +202,8 @@ def test_results_are_saved_and_loaded(tmp_path):
     dated = pandas.DataFrame(
         x, columns=["a", "b"], index=pandas.period_range("2000-01", periods=60, freq="M")
     )
-    found["dated"] = edm.simplex(dated.to_timestamp(), 2, columns="a", target=["a", "b"], space="threads")
-    found["periods"] = edm.simplex(dated, 2, columns="a", space="threads")
+    found["dated"] = edm.simplex(dated.to_timestamp(), 2, columns="a", target=["a", "b"])
+    found["periods"] = edm.simplex(dated, 2, columns="a")
     for name, one in found.items():
         one.save(tmp_path / name)
         again = type(one).load(tmp_path / name)
@@ -318,6 +303,7 @@ def test_k_is_asked_for_everywhere(space):
     assert_allclose(edm.cross_map(x, 2, **keys)[0, 1], wanted, rtol=1e-9)
     grown = edm.ccm(x[:, 0], x[:, 1], 2, library_sizes=[n - 1], n_samples=1, **keys)
     assert_allclose(grown.mean, wanted, rtol=1e-9)
+    assert np.isnan(grown.p_values).all()
     if space != "checked":
         tested = edm.cross_map_test(x, 2, n_surrogates=9, surrogate="block", **keys)
         assert_allclose(tested.rho[0, 1], wanted, rtol=1e-9)
@@ -345,7 +331,7 @@ def test_a_point_without_neighbours_is_missing(space):
 
 def test_skill_beside_simple_forecasts(tmp_path):
     x = logistic_maps(200, 1)[:, 0]
-    found = edm.simplex(x, 2, space="threads")
+    found = edm.simplex(x, 2)
     told = edm.skill(found.predicted, found.observed)
     known = np.isfinite(found.predicted + found.observed)
     errors = (found.predicted - found.observed)[known]

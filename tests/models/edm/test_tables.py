@@ -15,7 +15,7 @@ from portable.models.edm.__main__ import main
 
 from .series import logistic_maps
 
-simplex, cross_map = partial(edm.simplex, space="threads"), partial(edm.cross_map, space="threads")
+simplex, cross_map = partial(edm.simplex), partial(edm.cross_map)
 X = logistic_maps(60, 3)
 
 
@@ -63,8 +63,8 @@ def test_names_twice_are_refused():
 def test_a_clock_is_no_series(clock, name):
     table = pandas.DataFrame({name: clock, "a": X[:, 0], "b": X[:, 1]})
     with pytest.warns(UserWarning, match=f"library: the first column, '{name}', numbers the times"):
-        found = edm.embedding_dimension(table, 3, space="threads")
-    wanted = edm.embedding_dimension(X[:, :2], 3, space="threads")
+        found = edm.embedding_dimension(table, 3)
+    wanted = edm.embedding_dimension(X[:, :2], 3)
     assert_array_equal(found.rho, wanted.rho)
     with pytest.warns(UserWarning, match="dataset: the first column"):
         matrix = cross_map(table, 2)
@@ -126,7 +126,7 @@ def test_the_clock_of_a_file(tmp_path):
     found = simplex(table, 2, columns="a")
     assert_array_equal(found.index, 1902 + np.arange(59))
     assert cross_map(table, 1).shape == (2, 2)
-    given = f"simplex {tmp_path}/x.csv --columns a -E 2 --space threads".split()
+    given = f"simplex {tmp_path}/x.csv --columns a -E 2".split()
     assert main([*given, "--out", str(tmp_path / "out.csv")]) == 0
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[1].startswith("1902,") and lines[-1].startswith("1960,")
@@ -136,6 +136,6 @@ def test_messages_of_the_command_name_the_series(tmp_path, told):
     walk = np.cumsum(default_rng(5).normal(size=80)) + 0.2 * np.arange(80)
     noise = default_rng(2).normal(size=80)
     np.savetxt(tmp_path / "x.csv", np.c_[noise, walk], delimiter=",", header="a,b", comments="")
-    given = f"test {tmp_path}/x.csv -E 2 --surrogates 9 --space threads".split()
+    given = f"test {tmp_path}/x.csv -E 2 --surrogates 9".split()
     assert main(given) == 0
     assert "dataset: 'b' may drift as a random walk," in told.err
