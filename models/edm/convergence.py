@@ -32,7 +32,7 @@ from .checks import check_library_sizes
 from .cross import STEPS
 from .frames import Tabled
 from .mapping import Sets, mapped_in_steps
-from .problem import MEMORY_BYTES, Problem
+from .problem import Problem
 from .segments import Columns, Replicates, Windows
 from .surrogates import Kind
 from .window import Window
@@ -272,24 +272,20 @@ def ccm(
             problem.columns,
             table,
             np.full(table.shape[1], problem.E),
-            problem.tau,
-            problem.Tp,
-            problem.pred,
-            problem.radius,
+            problem.window,
+            problem.columns.shape[1],
             dtype,
-            MEMORY_BYTES,
         )
         pieces = [
             Sets(np.zeros(n, int), _draw_libraries(random, problem.valid, size, n))
             for size in sizes.tolist()
             for n in (min(_TOGETHER, n_samples - begin) for begin in range(0, n_samples, _TOGETHER))
         ]
-        mapping = args, {"width": problem.columns.shape[1], "k": k}, None
         where = {"client": client, "space": space, "room": 0.0, "label": "ccm"}
         together, found = -(-len(pieces) // STEPS) if progress else len(pieces), []
         with bar(progress) as shown:
             task = shown.add_task("samples", total=len(sizes) * n_samples)
-            for _, some in mapped_in_steps(mapping, pieces, together, **where):
+            for _, some in mapped_in_steps((args, None), pieces, together, **where):
                 found += some
                 shown.advance(task, sum(map(len, some)))
         rho = np.concatenate(found).reshape(len(sizes), n_samples, n_targets * n_series)

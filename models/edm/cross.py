@@ -176,10 +176,10 @@ def cross_map(
             missing = np.intersect1d(of, target.missing)
             if not len(missing):
                 continue
-            args = source, points, cross.columns, form, cross.tau, cross.Tp, cross.pred, cross.radius
+            args = source, points, cross.columns, form, cross.window, width, dtype, memory_bytes
             together = max(-(-len(missing) // SHARDS), 1)
             parts = [missing[a : a + together] for a in range(0, len(missing), together)]
-            mapping = (*args, dtype, memory_bytes), {"width": width, "k": k}, cross.candidates[None]
+            mapping = args, cross.candidates[None]
             whole = store.path is None and not progress
             size = max(len(parts), 1) if whole else -(-len(rows) // (STEPS * together))
             pieces = [Sets(part * width, None) for part in parts]
@@ -234,26 +234,27 @@ class Cross:
             dims = choose_dimensions(dims, dataset, libraries, E_max, keys)
         self.dims = dims = np.atleast_2d(dims)
         E, window = window.checked(int(dims.max()), "dataset", n_times, self.cut)
-        self.tau, self.Tp, self.k, self.radius, lib, pred, valid, _ = window
-        self.settings = {"dataset": dataset, "dims": given_dims, "tau": self.tau, "Tp": self.Tp}
-        self.settings |= {"exclusion_radius": self.radius, "dtype": dtype} | libraries.settings
+        tau, Tp, k, radius, lib, pred, valid, _ = window
+        self.settings = {"dataset": dataset, "dims": given_dims, "tau": tau, "Tp": Tp}
+        self.settings |= {"exclusion_radius": radius, "dtype": dtype} | libraries.settings
         self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
-        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": self.k}
+        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": k}
         self.settings |= {name: value for name, value in given.items() if value is not None}
         if isinstance(given_dims, str):
             self.settings["E_max"] = E_max
-        reach = max((E - 1) * self.tau, self.radius)
-        laid = lay_out(dataset, lib, pred, valid, self.cut, reach, (self.Tp,))
-        self.places, self.columns, self.masked, self.candidates, self.pred = laid
+        reach = max((E - 1) * tau, radius)
+        laid = lay_out(dataset, lib, pred, valid, self.cut, reach, (Tp,))
+        self.places, self.columns, self.masked, self.candidates, pred = laid
+        self.window = window._replace(pred=pred)
         for form, of in self.forms():
             largest, some = int(form.max()), dataclasses.replace(libraries, rows=of)
             check_library(
                 self.masked,
                 some,
-                np.arange(largest) * self.tau,
+                np.arange(largest) * tau,
                 self.candidates,
-                largest + 1 if self.k is None else self.k,
-                self.radius,
+                largest + 1 if k is None else k,
+                radius,
             )
 
     def forms(self):

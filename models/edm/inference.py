@@ -173,7 +173,7 @@ def cross_map_test(
         "seed": seed,
         "memory_mb": memory_mb,
     }
-    make = {"seed": seed, "block": block, "tau": cross.tau, "segments": cross.cut}
+    make = {"seed": seed, "block": block, "tau": cross.window.tau, "segments": cross.cut}
     with (
         Store(checkpoint, "edm.cross_map_test", settings) as store,
         bar(progress) as shown,
@@ -292,14 +292,10 @@ class _Group(Mapping):
             test.points,
             cross.columns[:, chosen],
             dims,
-            cross.tau,
-            cross.Tp,
-            cross.pred,
-            cross.radius,
+            cross.window,
+            cross.libraries.width,
             test.dtype,
             memory,
-            width=cross.libraries.width,
-            k=cross.k,
         )
         spread, middle = np.nanstd(columns, axis=0), np.nanmean(columns, axis=0)
         standard = (columns - middle) / np.where(spread > 0, spread, 1.0)

@@ -14,7 +14,18 @@ import portable as pk
 
 from ..shared import Array, Shards, launch
 from . import list_kernels as kernels
-from .search import NARROWEST, TEAM, WIDEST, Columns, Library, Lines, Search, bytes_a_point, as_view
+from .search import (
+    MEMORY_BYTES,
+    NARROWEST,
+    TEAM,
+    WIDEST,
+    Columns,
+    Library,
+    Lines,
+    Search,
+    bytes_a_point,
+    as_view,
+)
 
 ABREAST = 2  # targets that a team member predicts together, if there are more than APART
 WIDE = 256  # members of a team that looks up the targets of few sets
@@ -38,17 +49,12 @@ class Mapping:
         Targets at the points' times; by default `targets`.
     dims : array of int, shape (n_targets,)
         Lags of each column for each target.
-    tau : int
-        Steps from one lag to the next.
-    width : int, default 1
+    window : Window
+        Checked arguments, with places in `pred`. The radius -1 excludes no candidate; without k there is one
+        more neighbour than there are lags.
+    width : int
         Columns of each set. Each lag of all columns precedes the next lag, so that E lags are the first E
-        width coordinates, and there are E + 1 neighbours.
-    k : int, optional
-        Number of neighbours; by default one more than there are lags.
-    windows : list of (begin, end)
-        Times of the points.
-    radius : int
-        -1 excludes no candidate.
+        width coordinates.
     """
 
     def __init__(
@@ -57,18 +63,14 @@ class Mapping:
         points,
         targets,
         dims,
-        tau,
-        Tp,
-        windows,
-        radius,
+        window,
+        width,
         dtype,
-        memory_bytes,
+        memory_bytes=MEMORY_BYTES,
         observed=None,
-        width=1,
-        k=None,
     ):
-        self.dtype, self.Tp, self.radius, self.windows = np.dtype(dtype), Tp, radius, windows
-        self.memory_bytes = memory_bytes
+        self.dtype, self.memory_bytes = np.dtype(dtype), memory_bytes
+        tau, self.Tp, k, self.radius, _, self.windows, *_ = window
         self.order = order = np.argsort(dims, kind="stable")
         self.n_targets = self.n_sums = len(dims)
         self.dims, most, self.width = np.unique(dims), int(dims.max()), width
@@ -76,7 +78,7 @@ class Mapping:
         self.search_of = np.searchsorted(self.dims, dims[order])
         self.least = NO_VARIANCE * float(np.finfo(self.dtype).eps)
         begins = np.searchsorted(dims[order], [*self.dims, most + 1])
-        self.blocks = np.cumsum([0] + [-(-(end - begin) // kernels.BLOCK) for begin, end in windows])
+        self.blocks = np.cumsum([0] + [-(-(end - begin) // kernels.BLOCK) for begin, end in self.windows])
         self.n_blocks = int(self.blocks[-1])
         given = Columns(source)
         points = given.values if points is source else as_view(points)
@@ -229,17 +231,17 @@ class Maps:
 
     Parameters
     ----------
-    args, options
+    args
         Arguments of Mapping.
     times : array of int, shape (1, n_candidates), or None
         Times of the sets whose `times` are None.
     space : str or Space
     """
 
-    def __init__(self, args: tuple, options: dict, times: Array | None, space: object) -> None:
+    def __init__(self, args: tuple, times: Array | None, space: object) -> None:
         self._times, self._space = times, space
         with pk.use(space):
-            self._mapping = Mapping(*args, **options)
+            self._mapping = Mapping(*args)
 
     def rho(self, shards: Iterator[Sets]) -> Iterator[Array]:
         """Yield rho of each set and target, shape (n_sets, n_targets), shard by shard. Shards with the same

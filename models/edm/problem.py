@@ -47,7 +47,6 @@ CORRELATING = 512  # team members that correlate the predictions of a target
 # value, so that sums over members are bit-identical to those of larger teams
 SHORT, MOST_KEPT = SUMMARY_TEAM, 21
 PLAIN = {int, str, type(None)}  # types of arguments that serve as keys of the cache in `shared_problem`
-MEMORY_BYTES = 1 << 32  # upper bound of the memory for minima, bounds and lists
 
 
 class Problem:
@@ -77,13 +76,13 @@ class Problem:
         asked = columns if self.same else self._other_points(points, columns.shape[1], window.segments)
         self.n_times = len(columns)
         others = len(asked), self.point_cut
-        self.E, window = window.checked(E, "library", self.n_times, self.cut, others)
-        self.tau, self.Tp, k, self.radius, lib, pred, valid, _ = window
+        self.E, self.window = window.checked(E, "library", self.n_times, self.cut, others)
+        self.tau, self.Tp, k, self.radius, *_ = self.window
         self.dtype = np.dtype(check_choice(dtype, "dtype", DType))
         self.column, self.lag = coordinates(columns.shape[1], self.E, self.tau)
         self.front = (self.E - 1) * self.tau
         self.k = self.E + 1 if k is None else k
-        self._lay_out(columns, asked, lib, pred, valid, horizons or (self.Tp,))
+        self._lay_out(columns, asked, horizons or (self.Tp,))
         self._find_known()
         self.several = np.ndim(target) == 2
         self.given = None if target is None else check_targets(target, self.n_times)
@@ -104,12 +103,14 @@ class Problem:
         self.index = frames.index_of(points)
         return check_columns(points, "points", n_columns)
 
-    def _lay_out(self, columns, asked, lib, pred, valid, horizons):
-        """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments."""
+    def _lay_out(self, columns, asked, horizons):
+        """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments; the windows
+        of `window` are then places."""
+        lib, pred, valid = self.window[4:7]
         found = 0 if self.same else found_in(asked, columns)
         shifted = [] if found is None else [(begin + found, end + found) for begin, end in pred]
         laid = lay_out(columns, lib, shifted, valid, self.cut, max(self.front, self.radius), horizons)
-        self.places, self.columns, self.masked, self.candidates, self.pred = laid
+        self.places, self.columns, self.masked, self.candidates, within = laid
         self.in_library, self.point_places, self.point_columns = found is not None, self.places, self.columns
         if not self.in_library:
             self.radius = -1  # excludes no candidate
@@ -120,7 +121,8 @@ class Problem:
             self.point_places = self.places.part(found, len(asked))
         if not self.same:
             self.point_columns = self.point_places.spread(asked)
-            self.pred = self.point_places.windows(pred)
+            within = self.point_places.windows(pred)
+        self.window = self.window._replace(radius=self.radius, pred=within)
         self.points = self.point_places.of(times_within(pred, self.front, len(asked)))
         if not self.points.size:
             raise InputError(
@@ -228,8 +230,7 @@ class Problem:
     def neighbours(self):
         """Return distances of all points' neighbours and their rows of the embedding, on the host."""
 
-        def compute(*views):
-            distances, times = self._searched(views)
+        def compute(distances, times):
             out = pk.empty(times.shape), pk.empty(times.shape, np.int64)
             shift, width = self.front if self.places.plain else 0, self.columns.shape[1]
             summary = self.summarised.summary
@@ -240,15 +241,6 @@ class Problem:
         if not self.places.plain:
             rows = np.where(rows >= 0, self.places.times(rows) - self.front, -1)
         return distances, rows
-
-    def simplex(self):
-        """Return predictions of targets, variances, and rho of each target, one vector on the default space,
-        to be split by `unpacked`."""
-
-        def compute(*views):
-            return self.projected(*self._searched(views), *views[len(self.inputs) :])
-
-        return self._planned("simplex", () if self.given is None else (self.target,), compute)
 
     def predict_few(self, columns, space):
         """Predict one short complete series of this form, shape (n_times, 1), in one launch.
@@ -286,7 +278,7 @@ class Problem:
     def predictions(self):
         """Return predictions, observations, variances and rho of all targets; without the axis of targets if
         there is a single one."""
-        out = self.simplex()
+        out = self._planned("simplex", () if self.given is None else (self.target,), self.projected)
         observed, still = self.observed(), self.still()  # on the host, while the kernels run
         predicted, variance, rho = self.unpacked(out)
         rho = np.full(len(rho), np.nan) if still else rho
@@ -295,18 +287,19 @@ class Problem:
         return predicted[:, 0], observed[:, 0], variance[:, 0], float(rho[0])
 
     def _planned(self, what, more, compute):
-        """Run `compute` on the inputs and the arrays `more`. Its launches are stored and reused for the next
-        call of the same form, unless they depend on the data."""
+        """Search, and run `compute` on distances, times and the arrays `more`. The launches are stored and
+        reused for the next call of the same form, unless they depend on the data."""
+
+        def run(*views):
+            self.input_views = dict(zip(self.inputs, views))
+            return compute(*self.search(self.k), *views[len(self.inputs) :])
+
         arrays, sorts = (*self.inputs.values(), *more), self._sorts(self.k)
         if not sorts and self._tree_may_serve():
-            return compute(*map(pk.copy_of, arrays))
+            return run(*map(pk.copy_of, arrays))
         # the kernel for sorted candidates takes the number of known ones
         form = what, self.same, self.form, len(self.valid) if sorts else None
-        return plans.run_planned(form, arrays, compute)
-
-    def _searched(self, views):
-        self.input_views = dict(zip(self.inputs, views))
-        return self.search(self.k)
+        return plans.run_planned(form, arrays, run)
 
     def projected(self, distances, times, target=None):
         """Return predictions of targets from the neighbours of all points, variances, and rho of each target,
@@ -448,7 +441,7 @@ class Problem:
         library, last = Library(self._lines(), 1, candidates), self.first + self.n_span
         library.arrange(np.zeros(1, int), candidates)
         asked = np.array([n_dims]), np.array([k]), self.radius, self.n_span
-        search = Search(library, *asked, MEMORY_BYTES)
+        search = Search(library, *asked)
         distances, times = self._empty(k)
         for begin, end in search.parts(self.first, last):
             part = slice(begin - self.first, end - self.first)

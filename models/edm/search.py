@@ -12,6 +12,7 @@ from . import kernels, list_kernels
 
 MOST = 2**31 - 1  # largest index, since indices have 32 bits
 SUMMARY_TEAM = 128
+MEMORY_BYTES = 1 << 32  # upper bound of the memory for minima, bounds and lists
 TEAM = 32  # requested members of a team: a warp, whose collectives cost least
 WIDEST = 64  # largest number of members of a team on any space
 NARROWEST = 8  # smallest number of members of a team for long series
@@ -210,7 +211,7 @@ class Search:
         Bytes that the caller needs for each point of a set, included in that bound.
     """
 
-    def __init__(self, library, dims, wanted, radius, n_points, memory_bytes, beside=0):
+    def __init__(self, library, dims, wanted, radius, n_points, memory_bytes=MEMORY_BYTES, beside=0):
         lines = library.lines
         self.library, self.dtype = library, lines.points.dtype
         self.n_dims, self.skip = int(dims[-1]), int(dims[0]) - 1

@@ -10,7 +10,7 @@ from ..shared import Array, ArrayLike, DType, Label, NumberOrArray, SpaceLike, T
 from . import plans
 from .frames import Tabled
 from .mapping import Mapping
-from .problem import MEMORY_BYTES, Problem
+from .problem import Problem
 from .search import on_the_host
 from .segments import Columns, Replicates, Windows
 from .window import Window
@@ -88,30 +88,24 @@ def embedding_dimension(
 
 def _skill(problem, target):
     """Return rho of one target by E, shape (E_max,); launches are reused for the next series."""
-    arrays = {"source": problem.masked, "target": target}
-    if not (problem.same and problem.masked is problem.columns):
-        arrays["points"] = problem.columns if problem.same else problem.point_columns
-    if not problem.same and problem.given is None:
-        arrays["observed"] = problem.point_columns[:, :1]
+    arrays = problem.inputs | {"target": target}
+    own = problem.same or problem.given is not None
 
     def compute(*views):
         found = dict(zip(arrays, views))
+        points = found.get("points", found["library"])
         mapping = Mapping(
-            found["source"],
-            found.get("points", found["source"]),
+            found.get("masked", found["library"]),
+            points,
             found["target"],
             np.arange(1, problem.E + 1),
-            problem.tau,
-            problem.Tp,
-            problem.pred,
-            problem.radius,
+            problem.window,
+            problem.columns.shape[1],
             problem.dtype,
-            MEMORY_BYTES,
-            observed=found.get("observed"),
-            width=problem.columns.shape[1],
+            observed=None if own else points[:, :1],
         )
         mapping.run(np.zeros(1, int), problem.candidates[None])
         return mapping.rho
 
-    form = "sweep", problem.form, *arrays
+    form = "sweep", problem.form, own, *arrays
     return on_the_host(plans.run_planned(form, list(arrays.values()), compute))[0]
