@@ -224,21 +224,16 @@ class Cross:
         dims = given_dims = check_dims(dims, self.n_series, libraries)
         check_choice(dtype, "dtype", DType)
         if isinstance(dims, str):
-            keys = {
-                "tau": window.tau,
-                "exclusion_radius": window.radius,
-                "lib": window.lib,
-                "pred": window.pred,
-            }
-            keys |= {"valid": window.valid, "segments": self.cut, "space": space}
+            # forecasts one step ahead
+            keys = window._asdict() | {"Tp": 1, "segments": self.cut, "space": space}
+            del keys["k"]
             dims = choose_dimensions(dims, dataset, libraries, E_max, keys)
         self.dims = dims = np.atleast_2d(dims)
         E, window = window.checked(int(dims.max()), "dataset", n_times, self.cut)
         tau, Tp, k, radius, lib, pred, valid, _ = window
-        self.settings = {"dataset": dataset, "dims": given_dims, "tau": tau, "Tp": Tp}
-        self.settings |= {"exclusion_radius": radius, "dtype": dtype} | libraries.settings
-        self.settings |= {"lib": np.array(lib), "pred": np.array(pred)}
-        given = {"valid": valid, "segments": self.cut and np.array(self.cut.windows), "k": k}
+        self.settings = {"dataset": dataset, "dims": given_dims, "dtype": dtype} | libraries.settings
+        given = window._asdict() | {"lib": np.array(lib), "pred": np.array(pred)}
+        given["segments"] = self.cut and np.array(self.cut.windows)
         self.settings |= {name: value for name, value in given.items() if value is not None}
         if isinstance(given_dims, str):
             self.settings["E_max"] = E_max

@@ -104,8 +104,8 @@ class Problem:
         return check_columns(points, "points", n_columns)
 
     def _lay_out(self, columns, asked, horizons):
-        """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments; the windows
-        of `window` are then places."""
+        """Lay out candidates and points by `portable.models.edm.layout`, with gaps between segments, and the
+        points of `window` with them."""
         lib, pred, valid = self.window[4:7]
         found = 0 if self.same else found_in(asked, columns)
         shifted = [] if found is None else [(begin + found, end + found) for begin, end in pred]
@@ -122,7 +122,7 @@ class Problem:
         if not self.same:
             self.point_columns = self.point_places.spread(asked)
             within = self.point_places.windows(pred)
-        self.window = self.window._replace(radius=self.radius, pred=within)
+        self.window = self.window._replace(exclusion_radius=self.radius, pred=within)
         self.points = self.point_places.of(times_within(pred, self.front, len(asked)))
         if not self.points.size:
             raise InputError(

@@ -13,7 +13,7 @@ class Window(NamedTuple):
     tau: Any
     Tp: Any
     k: Any
-    radius: Any
+    exclusion_radius: Any
     lib: Any
     pred: Any
     valid: Any
@@ -30,7 +30,8 @@ class Window(NamedTuple):
         E, tau = check_embedding(E, self.tau, n_times, name)
         n_asked, asked_cut = points or (n_times, cut)
         check_embedding(E, tau, n_asked, "points")
-        Tp, radius = check_horizon(self.Tp, n_times, E, tau), check_count(self.radius, "exclusion_radius", 0)
+        Tp = check_horizon(self.Tp, n_times, E, tau)
+        radius = check_count(self.exclusion_radius, "exclusion_radius", 0)
         k, valid = None if self.k is None else check_count(self.k, "k"), check_valid(self.valid, n_times)
         lib = windows_in(self.lib, "lib", n_times, cut)
         pred = windows_in(self.pred, "pred", n_asked, asked_cut)
