@@ -19,7 +19,7 @@ from ..core.compiler.reading.tree import Call, If, inside, Leave, Loop, Operatio
 from ..core.language import types as t, words
 from ..core.language.kernel import Function, from_text
 from ..errors import LanguageError
-from .operations import PASSIVE, RULES, WITHOUT, bits, roots, shadow
+from .operations import PASSIVE, RULES, WITHOUT, bits, carried, roots, shadow
 from .rules import FLAT, NAMES, PARTIALS
 
 _warned = set()
@@ -76,7 +76,7 @@ class Walk:
         self.old, self.next = build.order[start:], 0
         self.position = {node: k for k, node in reversed([*enumerate(self.old)])}
         self.own_views = {node for node in self.old if node.__class__ is View}
-        self.pending, self.quiet = {}, 0
+        self.quiet = 0
         self.masks, self.tangents = {seed: 1 << k for k, seed in enumerate(seeds)}, {}
 
     # ---- which nodes have tangents
@@ -109,14 +109,9 @@ class Walk:
         if o.op in ("store", "atomic") and t.is_float(t.part(o.view.dtype)):
             for root in roots(o.view):
                 self.rise(root, self.mask(o.args[-1]))
-        if o.op in ("load", "atomic"):
-            carried = roots(o.view)
-        elif o.op == "cast" and not t.is_float(o.attr) or self.key(o) in FLAT or o.op in PASSIVE:
-            return
-        else:
-            some = {"get": [o.attr], "select": o.args[1:], "broadcast": o.args[:1]}
-            carried = some.get(o.op, o.args)
-        self.rise(o, self.mask(*carried))
+        step = o.op == "cast" and not t.is_float(o.attr) or self.key(o) in FLAT
+        if not step and o.op not in PASSIVE:
+            self.rise(o, self.mask(*carried(o)))
 
     @staticmethod
     def key(o):
@@ -206,10 +201,11 @@ class Walk:
     def outputs(self, call):
         """Add the tangents of a call with several returns to its outputs."""
         for output in call.outputs[:]:
-            for k in bits(self.mask(output.attr)):
-                made = Operation("get", attr=self.variable(output.attr, k), at=output.at)
-                self.pending[output, k] = made
-                call.outputs.append(made)
+            made = [
+                Operation("get", attr=self.variable(output.attr, k)) for k in bits(self.mask(output.attr))
+            ]
+            call.outputs += made
+            self.build.order += made
         call.n_results = len(call.outputs)
 
     def view(self, view):
