@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import operator
@@ -26,6 +25,7 @@ from ..shared import (
     check_positive,
     check_share,
 )
+from ..shared.fingerprints import fingerprint
 from .checks import check_enough, check_params, spread_of
 from .guards import check_estimate, check_places, notes
 from .likelihood import Likelihood
@@ -128,11 +128,9 @@ class Criterion(float):
 def model_of(likelihood, params, free):
     """Return a digest of the events and the background: equal if and only if both are the same."""
     sums, background = likelihood.sums, likelihood.background
-    held = [likelihood.background_self, *(v for v in ("tau_x", "tau_t") if v in free)]
-    held += [getattr(params, v) for v in ("tau_x", "tau_t") if v not in free]
-    parts = [np.ascontiguousarray(v).tobytes() for v in (sums.locations, sums.times)]
-    parts.append(repr(held).encode() if background is None else background.density.tobytes())
-    return hashlib.blake2b(b"".join(parts), digest_size=16).hexdigest()
+    scales = [v if v in free else getattr(params, v) for v in ("tau_x", "tau_t")]
+    held = [likelihood.background_self, *scales] if background is None else background.density
+    return fingerprint((sums.locations, sums.times, held))
 
 
 # Step of central differences of exact gradients. The relative error of a second derivative is about the

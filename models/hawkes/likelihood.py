@@ -512,7 +512,7 @@ class Likelihood:
         windows, sums = together
         values, inverse_rates, slopes = self._with_shares(several, sums)
         return [
-            one[2:4] if self._attains(*one[:3], one[4]) else self.log_gradient(one[0])
+            one[2:4] if self._bound(*one[:3], one[4]) <= self.error_bound else self.log_gradient(one[0])
             for one in zip(several, windows, values.tolist(), slopes, inverse_rates.tolist())
         ]
 
@@ -580,27 +580,22 @@ class Likelihood:
         while True:
             windows = self._fill(params, error_bound, n_mu, n_xi)
             result = sum_events(params)
-            if self._attains(params, windows, *result[:2]):
+            bound = self._bound(params, windows, *result[:2])
+            if bound <= self.error_bound:
                 return result
-            bound = self._bound(windows, *result[:2])
             # The windows of `choose` were too short for these events. The error is nearly proportional to
             # error_bound, so aim at half of the allowed error; if the error is not finite, omit nothing.
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
-    def _bound(self, windows, value, inverse_rates):
+    def _bound(self, params, windows, value, inverse_rates):
         """Return a bound of the relative error of the log-likelihood `value` due to the pairs that its
-        windows omit."""
+        windows omit; record this evaluation as the last if the bound is at most `error_bound`."""
         error = windows.missing * inverse_rates if windows.missing else 0.0
-        return error and (error / abs(value) if value else math.inf)
-
-    def _attains(self, params, windows, value, inverse_rates):
-        """Return True if the error due to omitted pairs meets its bound, and then record this evaluation
-        as the last."""
-        bound = self._bound(windows, value, inverse_rates)
+        bound = error and (error / abs(value) if value else math.inf)
         if bound <= self.error_bound:
             self._evaluated, self.windows = params, windows
             self.inverse_rates, self.attained_error = inverse_rates, bound
-        return bound <= self.error_bound
+        return bound
 
     def _plan(self, params, error_bound):
         """Return the windows that aim at `error_bound`, and the method to use with them."""
