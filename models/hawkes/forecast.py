@@ -24,7 +24,7 @@ from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .posterior import Posterior
 from .probabilities import parent_probabilities
-from .simulate import births_of, generations
+from .simulate import from_pool, with_offspring
 from .triggering import tabulate_shares
 
 
@@ -122,7 +122,7 @@ def forecast(
     for one in _draws_of(params, n_draws):
         likelihood.check_params(one)
         found.append(_after(likelihood, one, begin, begin + hours, random, max_events))
-    places, times, marks = map(list, zip(*found))
+    places, times, _, marks = map(list, zip(*found))
     begin += likelihood.origin_h
     return Forecast(
         begin,
@@ -143,7 +143,8 @@ def _draws_of(params, n_draws):
 
 
 def _after(likelihood, params, begin, end, random, max_events):
-    """Draw locations, times and marks of one future between begin and end, in hours since the first event."""
+    """Draw locations, times, parents and marks of one future between begin and end, in hours since the first
+    event."""
     sums, trigger = likelihood.sums, params.triggering
     marks = sums.marks if trigger.marked else np.zeros(likelihood.n_events)
     delays, shares = _shares(params, end)
@@ -155,17 +156,7 @@ def _after(likelihood, params, begin, end, random, max_events):
     fresh_places, fresh_times = _immigrants(likelihood, params, begin, end, random)
     locations = np.concatenate([likelihood.centre + sums.locations[parent] + shifts, fresh_places])
     times = np.clip(np.concatenate([sums.times[parent] + delay, fresh_times]), begin, end)
-    return _with_offspring(params, locations, times, end, max_events, random, marks)
-
-
-def _with_offspring(params, locations, times, end, max_events, random, pool):
-    """Return locations, times and marks of given events and all their offspring until `end`, in the order
-    of time; marks are drawn from `pool`."""
-    n_dims, marks = locations.shape[1], random.choice(pool, len(times))
-    births = births_of(params, n_dims, random, lambda random, n: random.choice(pool, n), max_events)
-    locations, times, _, marks = generations(births, locations, times, marks, end)
-    order = np.argsort(times)
-    return locations[order], times[order], marks[order]
+    return with_offspring(params, locations, times, end, random, from_pool(marks), max_events)
 
 
 def _shares(params, most):
@@ -250,11 +241,11 @@ def predictive_check(
     near_km = trigger.reach_km(some[0].trigger_values, 1.0, 0.0)
     delays, shares = _shares(some[0], end)
     near_h = float(np.interp(0.5 * shares[-1], shares, delays))
-    pool = likelihood.sums.marks if trigger.marked else np.zeros(1)
+    pool = from_pool(likelihood.sums.marks if trigger.marked else np.zeros(1))
     rows = []
     for one in some:
         fresh = _immigrants(likelihood, one, 0.0, end, random)
-        drawn = _with_offspring(one, *fresh, end, max_events, random, pool)
+        drawn = with_offspring(one, *fresh, end, random, pool, max_events)
         rows.append(_statistics(*drawn[:2], end, near_km, near_h))
     observed = _statistics(likelihood.sums.locations, likelihood.sums.times, end, near_km, near_h)
     drawn = {name: np.array([row[name] for row in rows]) for name in observed}

@@ -38,7 +38,7 @@ from ..shared import (
 )
 from .covariates import clipped, CONSTANT, Covariates, draw_times, growth_of
 from .regions import check_box
-from .simulate import generations, sort_events
+from .simulate import generations
 
 _MOST_EVENTS = 10**8
 
@@ -184,8 +184,7 @@ def draw_after(params, past, covariates, begin, hours, random, box=None):
     places = random.uniform(low, high, (len(times), len(low)))
     births = _births_of(params, random, len(low))
     places, times, parents, types = generations(births, places, times, types, hours)
-    order, parents = sort_events(times, parents)
-    return MutualSimulation(times[order], types[order], parents, places[order])
+    return MutualSimulation(times, types, parents, places)
 
 
 def _offspring_of_past(params, past, hours, random):

@@ -140,11 +140,8 @@ def simulate(
         locations, times = immigrants(random, n)
     else:
         locations, times = random.uniform(low, high, (n, len(low))), random.uniform(0.0, horizon_h, n)
-    births, own = births_of(params, len(low), random, draw_marks, max_events), draw_marks(random, len(times))
-    locations, times, parents, own = generations(births, locations, times, own, horizon_h)
-    order, parents = sort_events(times, parents)
-    found = locations[order], times[order], parents
-    return MarkedSimulation(*found, own[order]) if trigger.marked else Simulation(*found)
+    *found, own = with_offspring(params, locations, times, horizon_h, random, draw_marks, max_events)
+    return MarkedSimulation(*found, own) if trigger.marked else Simulation(*found)
 
 
 def _marks_of(marks, trigger):
@@ -160,12 +157,17 @@ def _marks_of(marks, trigger):
     pool = check_numbers(marks, "marks", 1)
     if not pool.size or pool.min() < 0.0:
         raise InputError("marks minus the reference must be at least 0, and not empty")
+    return from_pool(pool)
+
+
+def from_pool(pool):
+    """Return a function (random, n) that draws n marks from a pool, with replacement."""
     return lambda random, n: random.choice(pool, n)
 
 
-def births_of(params, n_dims, random, draw_marks, max_events):
-    """Return a function for `generations` that draws the offspring of events with marks."""
-    trigger, p = params.triggering, params.trigger_values
+def with_offspring(params, locations, times, end, random, draw_marks, max_events):
+    """Return given events and all their offspring until `end`, with marks, as of `generations`."""
+    trigger, p, own = params.triggering, params.trigger_values, draw_marks(random, len(times))
 
     def births(marks, n_events):
         kappa = trigger.productivity(marks, p) if trigger.marked else 1.0
@@ -176,14 +178,15 @@ def births_of(params, n_dims, random, draw_marks, max_events):
                 " a shorter horizon_h or fewer immigrants"
             )
         parent = np.repeat(np.arange(len(marks)), n_offspring)
-        delays, shifts = trigger.draw(random, marks[parent], n_dims, p)
+        delays, shifts = trigger.draw(random, marks[parent], locations.shape[1], p)
         return parent, delays, shifts, lambda some: draw_marks(random, some.sum())
 
-    return births
+    return generations(births, locations, times, own, end)
 
 
 def generations(births, locations, times, kinds, horizon_h):
-    """Return events and their offspring until horizon_h, by generations: locations, times, parents, kinds.
+    """Return events and their offspring until horizon_h, drawn by generations, in the order of time:
+    locations, times, parents, kinds.
     `births` draws the offspring of a generation of these kinds, marks or types, given the number of events
     so far: the parent of each, its delay and shift, and a function from a mask of the observed ones to
     their kinds."""
@@ -197,11 +200,7 @@ def generations(births, locations, times, kinds, horizon_h):
         locations = locations[parent] + shifts[observed]
         found.append((locations, times, first + parent, kinds))
         first += n
-    return tuple(np.concatenate(parts) for parts in zip(*found))
-
-
-def sort_events(times, parents):
-    """Return the order of the events in time, and the parents of the sorted events."""
+    locations, times, parents, kinds = map(np.concatenate, zip(*found))
     order = np.argsort(times, kind="stable")
     place = np.append(np.argsort(order), -1)
-    return order, place[parents[order]]
+    return locations[order], times[order], place[parents[order]], kinds[order]
