@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -54,6 +54,7 @@ from .starts import Init
 _KEYS = "tol", "reg_covar", "init_params", "random_state"  # arguments that a checkpoint depends on
 
 
+@dataclass(eq=False, repr=False)
 class DirichletMixture(Fitted):
     """Gaussian mixture, fitted by EM or by sampling from the posterior. At most an eighth of the n_samples *
     n_components probabilities, or 64 MB of them, are stored at a time.
@@ -155,31 +156,23 @@ class DirichletMixture(Fitted):
     (2, [-0.1, 8.9])
     """
 
-    def __init__(
-        self,
-        n_components: Whole = 1,
-        *,
-        prior: Prior | Literal["default"] | None = "default",
-        covariance: Covariance = "full",
-        max_iter: Whole = 1000,
-        tol: Real = 1e-6,
-        reg_covar: Real = 1e-6,
-        n_init: Whole = 1,
-        init_params: Init = "k-means++",
-        means_init: ArrayLike | None = None,
-        covariances_init: ArrayLike | None = None,
-        weights_init: ArrayLike | None = None,
-        moves: bool | None = None,
-        missing: bool = False,
-        warm_start: bool = False,
-        random_state: Whole | np.random.Generator | None = None,
-        space: Spaces = None,
-    ) -> None:
-        self.n_components, self.prior, self.covariance, self.n_init = n_components, prior, covariance, n_init
-        self.max_iter, self.tol, self.reg_covar, self.init_params = max_iter, tol, reg_covar, init_params
-        self.means_init, self.covariances_init, self.weights_init = means_init, covariances_init, weights_init
-        self.moves, self.missing, self.warm_start = moves, missing, warm_start
-        self.random_state, self.space = random_state, space
+    n_components: Whole = 1
+    _: KW_ONLY
+    prior: Prior | Literal["default"] | None = "default"
+    covariance: Covariance = "full"
+    max_iter: Whole = 1000
+    tol: Real = 1e-6
+    reg_covar: Real = 1e-6
+    n_init: Whole = 1
+    init_params: Init = "k-means++"
+    means_init: ArrayLike | None = None
+    covariances_init: ArrayLike | None = None
+    weights_init: ArrayLike | None = None
+    moves: bool | None = None
+    missing: bool = False
+    warm_start: bool = False
+    random_state: Whole | np.random.Generator | None = None
+    space: Spaces = None
 
     def fit(
         self,

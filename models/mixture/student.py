@@ -17,6 +17,7 @@ D. Peel, G. J. McLachlan: Robust mixture modelling using the t distribution. Sta
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -120,6 +121,7 @@ class _Asked(OfPoints):
         return np.where(labels == found.shape[1] - self._noise, -1, labels) if self._noise else labels
 
 
+@dataclass(eq=False, repr=False)
 class TMixture(Fitted):
     """Mixture of t distributions by maximum likelihood: clusters with heavy tails are not cut into pieces.
 
@@ -159,26 +161,19 @@ class TMixture(Fitted):
     True
     """
 
-    def __init__(
-        self,
-        n_components: Whole = 1,
-        *,
-        dof: Literal["each"] | ArrayLike = "each",
-        noise: bool = False,
-        covariance: Covariance = "full",
-        max_iter: Whole = 1000,
-        tol: Real = 1e-6,
-        reg_covar: Real = 1e-6,
-        n_init: Whole = 10,
-        init_params: Init = "k-means++",
-        means_init: ArrayLike | None = None,
-        random_state: Whole | np.random.Generator | None = None,
-        space: SpaceLike = None,
-    ) -> None:
-        self.n_components, self.dof, self.noise, self.covariance = n_components, dof, noise, covariance
-        self.max_iter, self.tol, self.reg_covar, self.n_init = max_iter, tol, reg_covar, n_init
-        self.init_params, self.means_init, self.random_state = init_params, means_init, random_state
-        self.space = space
+    n_components: Whole = 1
+    _: KW_ONLY
+    dof: Literal["each"] | ArrayLike = "each"
+    noise: bool = False
+    covariance: Covariance = "full"
+    max_iter: Whole = 1000
+    tol: Real = 1e-6
+    reg_covar: Real = 1e-6
+    n_init: Whole = 10
+    init_params: Init = "k-means++"
+    means_init: ArrayLike | None = None
+    random_state: Whole | np.random.Generator | None = None
+    space: SpaceLike = None
 
     def fit(self, X: LargeLike, y: object = None) -> TMixture:
         """Fit by EM.
