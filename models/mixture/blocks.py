@@ -279,21 +279,38 @@ class Points(OfPoints):
         Returns
         -------
         log_likelihood : float
-        sums : ndarray, shape (k, 1 + p, 1 + p), or (k, 1 + 2 p) if diagonal
-            Sums of r (1, d) (1, d)', or of r, r d, r d^2, with d = x - reference.
-        reference : ndarray, shape (k, p)
+        moments : tuple of ndarrays
+            As of `moments`.
         """
-        return self.gather(components, change)[0], *self.gathered()
+        return self.gather(components, change)[0], self.moments(components.means)
+
+    @property
+    def reference(self):
+        """The reference of each component's sums in the last sweep, shape (k, p)."""
+        numbers, chosen = self.about
+        return numbers.astype(np.float64)[chosen] + self.centre
 
     def gathered(self):
-        """Return sums and references of the last sweep, in the form that `sweep` returns."""
-        sums, (numbers, chosen) = np.array(on_host(self.added)), self.about  # the next sweep overwrites them
-        if not self.diagonal:
-            a, b = triangle(self.p + 1)
-            square = np.empty((self.k, self.p + 1, self.p + 1))
-            square[:, a, b] = square[:, b, a] = sums
-            sums = square
-        return sums, numbers.astype(np.float64)[chosen] + self.centre
+        """Return the sums of r (1, d) (1, d)' of the last sweep, shape (k, 1 + p, 1 + p), with d = x - reference;
+        if diagonal, those of r, r d and r d^2, shape (k, 1 + 2 p)."""
+        sums = np.array(on_host(self.added))  # the next sweep overwrites them
+        if self.diagonal:
+            return sums
+        a, b = triangle(self.p + 1)
+        square = np.empty((self.k, self.p + 1, self.p + 1))
+        square[:, a, b] = square[:, b, a] = sums
+        return square
+
+    def moments(self, means):
+        """Return n_j, xbar_j and S_j of (3) from the last sweep; a component without points keeps its mean."""
+        sums, end, kind = self.gathered(), self.p + 1, "diag" if self.diagonal else "full"
+        if self.diagonal:
+            n, first, second = sums[:, 0], sums[:, 1:end], sums[:, end:]
+        else:
+            n, first, second = sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
+        away = first / np.maximum(n, covariance.TINY)[:, None]
+        xbar = np.where(n[:, None] > 0.0, self.reference + away, means)
+        return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
 
     def pair_entropies(self, components, pairs):
         """Return the loss of the likelihood's bound if the components of a pair are not distinguished, shape

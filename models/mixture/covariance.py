@@ -35,15 +35,6 @@ def equal_covariances(kind, k, variances):
     }[kind]
 
 
-def moments(kind, sums):
-    """Return n_j, sum r d and sum r d d' (diagonal kinds: sum r d^2) from the sums of
-    `blocks.Points.sweep`."""
-    if is_diagonal(kind):
-        p = (sums.shape[1] - 1) // 2
-        return sums[:, 0], sums[:, 1 : 1 + p], sums[:, 1 + p :]
-    return sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:]
-
-
 def diagonals(matrices):
     """Return diagonals, shape (k, p), of matrices, or of the result of `for_each` for a diagonal kind."""
     return matrices if matrices.ndim == 2 else np.diagonal(matrices, axis1=1, axis2=2)

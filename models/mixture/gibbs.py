@@ -13,7 +13,7 @@ from ..shared.posteriors import mixing, warn
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
 from .posterior import Posterior
-from .prior import Prior, centred
+from .prior import Prior
 from .split_merge import SplitMerge
 from .sweeps import by_tile
 
@@ -63,7 +63,7 @@ class Assignments:
         likelihood, *found = points.gather(components, change)
         if self._apart:
             pk.deep_copy(self.labels, np.concatenate(found[0]).astype(np.int64))
-        return likelihood, *points.gathered()
+        return likelihood, points.moments(components.means)
 
     def shared(self, others):
         """Return the number of points with label a here and label b in `others`, shape (k, k)."""
@@ -184,10 +184,9 @@ class _Chain:
         """Make one sweep. Return the state after it, a list with the draw or an empty one, the log-likelihood
         before it, and the number of accepted moves."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(sweep,))))
-        likelihood, *sums = self._assignments.draw(components, sweep)
+        likelihood, sums = self._assignments.draw(components, sweep)
         if sweep < self.n_warmup and likelihood > best:
             reference, best = components, likelihood
-        sums = centred(self.kind, *sums, components.means)
         done, row, after = 0, [], sweep + 1 - self.n_warmup
         for number in range(self.n_moves):
             sums, changed = self._moves.propose(components, sums, sweep * self.n_moves + number, random)

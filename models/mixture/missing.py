@@ -15,7 +15,7 @@ from portable.errors import FiniteError, InputError
 from . import covariance
 from .blocks import Components, Points
 from .em_run import Climb
-from .prior import centred, joined, steps_of
+from .prior import joined, steps_of
 from .rows import on_host
 from .steps import HostSteps
 from .sweeps import OfPoints, results
@@ -54,13 +54,12 @@ class Patterns(OfPoints):
         part = covariance.factors_of("full", whole[:, own[:, None], own])
         return Components(components.log_weights, means[:, own], part), whole
 
-    def sums(self, components):
-        """Return the log-likelihood, and the expected n_j, xbar_j and S_j of (3)."""
+    def sweep(self, components):
+        """Return the log-likelihood, and the expected n_j, xbar_j and S_j of (3), as `blocks.Points.sweep`."""
         total, found, kind = 0.0, None, "diag" if self.diagonal else "full"
         for _, own, lost, points in self.parts:
             marginal, whole = self._marginal(components, own)
-            likelihood, *sums = points.sweep(marginal)
-            moments = centred(kind, *sums, marginal.means)
+            likelihood, moments = points.sweep(marginal)
             moments = self._completed(components.means, whole, own, lost, *moments)
             total, found = total + likelihood, moments if found is None else joined(kind, found, moments)
         return total, found
@@ -135,15 +134,8 @@ def fit(model, X, clone):
 
 
 class _Steps(HostSteps):
-    """Steps of EM over patterns, whose sums are moments."""
-
-    def sweep(self):
-        likelihood, self._moments = self._points.sums(self.components)
-        return likelihood
+    """Steps of EM over patterns, whose covariances have no rounding of sums to make up for."""
 
     def advance(self):
         self._model.weigh(self._moments[0])
         self.place(*self._model.maximum(*self._moments))
-
-    def moments(self):
-        return self._moments

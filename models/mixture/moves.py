@@ -23,7 +23,7 @@ from . import covariance, search_kernels
 from .blocks import Components
 from .em_run import Climb
 from .em_store import NOTHING
-from .prior import ascending, centred, exceeds, joined, pooled
+from .prior import ascending, exceeds, joined, pooled
 from .sweeps import by_tile
 
 _TRIAL = 6  # iterations before a move is judged
@@ -406,8 +406,7 @@ class _Division:
             own = weights.ravel(), means, factors
             components = Components(*map(np.concatenate, zip(parents, own)))
             _, entropies = self._points.gather(components, _ShareOut(k, number == _DIVIDING - 1))
-            moments = centred(kind, *self._points.gathered(), components.means)
-            children = tuple(a[k:] for a in moments)
+            children = tuple(a[k:] for a in self._points.moments(components.means))
         found = []
         for j in np.flatnonzero(is_able).tolist():
             two = [a[2 * j : 2 * j + 2] for a in children]

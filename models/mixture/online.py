@@ -3,7 +3,7 @@
 import numpy as np
 
 from . import covariance
-from .prior import centred, joined, steps_of
+from .prior import joined, steps_of
 
 _POWER = 0.6  # exponent of the step's number; in (1/2, 1] EM converges (Cappé and Moulines 2009)
 
@@ -30,8 +30,7 @@ def step(points, kind, components, prior, reg_covar, before):
     found : weights, means, covariances, factors
     """
     (n, xbar, scatter), total, number = before
-    log_likelihood, *sums = points.sweep(components)
-    own_n, own_xbar, own_scatter = centred(kind, *sums, components.means)
+    log_likelihood, (own_n, own_xbar, own_scatter) = points.sweep(components)
     share, after = (number + 2.0) ** -_POWER, total + points.total
     old, new = (1.0 - share) * after / total, share * after / points.total
     before, own = (old * n, xbar, old * scatter + new * own_scatter), (new * own_n, own_xbar, 0.0)

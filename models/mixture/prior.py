@@ -222,15 +222,6 @@ def steps_of(prior, reg_covar, kind, weights):
     return WithPrior(prior, kind, weights)
 
 
-def centred(kind, sums, reference, means):
-    """Return n_j, xbar_j and S_j of (3) from sums about a reference; a component without points keeps its
-    mean."""
-    n, first, second = covariance.moments(kind, sums)
-    away = first / np.maximum(n, covariance.TINY)[:, None]
-    xbar = np.where(n[:, None] > 0.0, reference + away, means)
-    return n, xbar, second - covariance.squared(kind, np.sqrt(n)[:, None] * away)
-
-
 def joined(kind, one, other):
     """Return the moments of each component's points from those of two parts of these points."""
     (n, xbar, scatter), (m, ybar, more) = one, other

@@ -17,7 +17,7 @@ import portable as pk
 from ..shared import launch, reduce
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components
-from .prior import WithPrior, centred, pooled
+from .prior import WithPrior, pooled
 from .starts import some_of
 from .sweeps import by_tile
 
@@ -79,8 +79,7 @@ class SplitMerge:
         means, shares = some_of(self._two.X, [first, second]).astype(np.float64), np.array([0.5, 0.5])
         unit = covariance.for_each(kind, covariance.equal_covariances(kind, 2, np.ones(p)), 2, p)
         same = Components(np.log(shares), np.tile(self._two.centre, (2, 1)), unit)
-        _, *sums = self._two.sweep(same)
-        one = pooled(kind, *centred(kind, *sums, same.means))
+        one = pooled(kind, *self._two.sweep(same)[1])
         model = WithPrior(self._prior, kind, shares)
         covariances = model.maximum(*(np.stack([own, own]) for own in one))[1]
         for number in range(_LAUNCH + 1):
@@ -88,8 +87,7 @@ class SplitMerge:
             found = Components(np.log(np.maximum(shares, 1e-300)), means, factors)
             if number == _LAUNCH:
                 return found
-            _, *sums = self._two.sweep(found)
-            moments = centred(kind, *sums, means)
+            _, moments = self._two.sweep(found)
             shares = (moments[0] + 0.5) / (moments[0].sum() + 1.0)  # so that neither share is 0
             means, covariances = model.maximum(*moments)
 
@@ -102,5 +100,4 @@ class SplitMerge:
             launch(by_tile(joint), gibbs_kernels.draw_sides, *given, *kept, space=sweeps.space)
             return ()
 
-        _, *sums = self._two.sweep(two, draw)
-        return centred(self._kind, *sums, two.means)
+        return self._two.sweep(two, draw)[1]

@@ -7,7 +7,6 @@ import portable as pk
 from ..shared import reached
 from . import covariance, step_kernels
 from .blocks import Components
-from .prior import centred
 from .sums import CANCELS, ROUNDING, Copy, record_length, references, triangle
 
 _MANY = 8  # iterations for which a graph is built: that takes as long as several iterations on a GPU
@@ -39,7 +38,7 @@ class HostSteps:
 
     def sweep(self):
         """Return the log-likelihood; the sums (3) are stored for `advance`."""
-        likelihood, *self._sums = self._points.sweep(self.components)
+        likelihood, self._moments = self._points.sweep(self.components)
         return likelihood
 
     def step(self, n_iter):
@@ -54,11 +53,10 @@ class HostSteps:
     def advance(self):
         """Compute new weights, means and covariances from the sums; raise InputError if a component has
         collapsed."""
-        sums, reference = self._sums
-        n, xbar, scatter = centred(self._kind, sums, reference, self._means)
+        n, xbar, scatter = self._moments
         self._model.weigh(n)
         means, covariances = self._model.maximum(n, xbar, scatter)
-        squares = (xbar - reference) ** 2
+        squares = (xbar - self._points.reference) ** 2
         if self._model.has_prior:
             squares += covariance.diagonals(scatter) / np.maximum(n, 1.0)[:, None]
         else:  # see `step_kernels.maximise`
@@ -68,7 +66,7 @@ class HostSteps:
 
     def moments(self):
         """Return n_j, xbar_j and S_j of the last sweep."""
-        return centred(self._kind, *self._sums, self._means)
+        return self._moments
 
     def result(self):
         """Return means, covariances and factors, as in `covariance`."""
@@ -192,7 +190,7 @@ class FullSteps:
         return self._policy, step_kernels.maximise, reached(added, self._points.space), *about, *fixed, *out
 
     def moments(self):
-        return centred(self._kind, *self._points.gathered(), self._means.to_numpy().T)
+        return self._points.moments(self._means.to_numpy().T)
 
     def result(self):
         k, p = self._shape

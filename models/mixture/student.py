@@ -49,7 +49,6 @@ from .blocks import Components
 from .covariance import Covariance
 from .checks import check_random_state, check_table, feature_names
 from .fitted import Fitted
-from .prior import centred
 from .rows import Rows, on_host
 from .search_kernels import BLOCK
 from .spread import spread_of
@@ -269,7 +268,7 @@ class TMixture(Fitted):
             converged = bool(len(history) > 1 and history[-1] - history[-2] < self.tol)
             if converged or len(history) > max_iter:
                 return state, history, converged
-            moments = centred(self.covariance, *points.gathered(), state.means)
+            moments = points.moments(state.means)
             state = self._maximum(state, sums, moments, points.n, volume)
 
     def _tails(self, state, *wanted):

@@ -19,7 +19,7 @@ import numpy as np
 
 import portable as pk
 from portable.models.mixture.blocks import Components, Points
-from portable.models.mixture.prior import WithoutPrior, centred
+from portable.models.mixture.prior import WithoutPrior
 from portable.models.mixture.steps import FullSteps
 from portable.roofline.cases import common
 from portable.roofline.ceiling import ceilings
@@ -126,8 +126,7 @@ def _duel(space, n, k, apart, dtype, small, p=P):
 
 def _trace(points, components):
     """Return the sum of the traces of all scatters about the components' own means."""
-    _, *sums = points.sweep(components)
-    n, xbar, scatter = centred("full", *sums, components.means)
+    _, (n, xbar, scatter) = points.sweep(components)
     away = xbar - components.means
     return float(np.trace(scatter.sum(axis=0)) + (n[:, None] * away * away).sum())
 
