@@ -315,8 +315,7 @@ class Points(OfPoints):
     def pair_entropies(self, components, pairs):
         """Return the loss of the likelihood's bound if the components of a pair are not distinguished, shape
         (n_pairs,); `pairs`: ints, shape (n_pairs, 2)."""
-        pairs = np.asarray(pairs, np.int64)
-        return self._shards.reduce("pair_entropies", self._records(components), pairs)[0]
+        return self._entropies(components, "pair_entropies", pairs)
 
     def group_entropies(self, components, groups, pairs):
         """Return the separation of groups of components: for each pair the sum over points of the entropy
@@ -331,9 +330,12 @@ class Points(OfPoints):
         pairs : ints, shape (n_pairs, 2)
             Numbers of two groups.
         """
-        begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups).astype(np.int64)
-        given = begins, members, np.asarray(pairs, np.int64)
-        return self._shards.reduce("group_entropies", self._records(components), *given)[0]
+        begins, members = np.cumsum([0, *map(len, groups)]), np.concatenate(groups)
+        return self._entropies(components, "group_entropies", begins, members, pairs)
+
+    def _entropies(self, components, kernel, *numbers):
+        given = kernel, *(np.asarray(own, np.int64) for own in numbers)
+        return self._shards.reduce("entropies", self._records(components), *given)[0]
 
     def by_point(self, what, components, as_view):
         """Return one kind of results for each point; used by `OfPoints`."""

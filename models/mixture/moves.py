@@ -375,7 +375,7 @@ class _ShareOut(Frozen):
         if not self.entropies:
             return (np.zeros(self.k),)
         children = self.k + np.arange(2 * self.k).reshape(self.k, 2)
-        return (sweeps.pair_entropies_of(block.n, children, joint, lse),)
+        return (sweeps.entropies_of(block, "pair_entropies", children),)
 
 
 class _Division:

@@ -172,27 +172,20 @@ class Sweeps:
 
     changed = gather_about  # for a `change` that may wait for results: its launches are not queued
 
-    def pair_entropies(self, blocks, records, pairs):
-        """Yield the entropies of `blocks.Points.pair_entropies` for each block."""
+    def entropies(self, blocks, records, kernel, *numbers):
+        """Yield the entropies of `blocks.Points.pair_entropies` or `group_entropies` for each block."""
         for block in self._computed(blocks, records):
-            yield (self.pair_entropies_of(block.n, pairs, block.joint, block.lse),)
+            yield (self.entropies_of(block, kernel, *numbers),)
 
-    def pair_entropies_of(self, n, pairs, joint, lse):
-        """Return the entropies of pairs of components in a block."""
-        there, total = pk.copy_of(pairs, self.space), pk.copy_of(np.zeros(len(pairs)), self.space)
+    def entropies_of(self, block, kernel, *numbers):
+        """Return the entropies of pairs in a block, by a kernel of that name; the last of `numbers` are the
+        pairs, those before it the groups, if any."""
+        *groups, pairs = (pk.copy_of(own, self.space) for own in numbers)
+        total = pk.copy_of(np.zeros((len(pairs), 3) if groups else len(pairs)), self.space)
         policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
-        launch(policy, search_kernels.pair_entropies, n, there, joint, lse, total)
+        own = *groups, pairs, block.joint, block.lse, total
+        launch(policy, getattr(search_kernels, kernel), block.n, *own)
         return Held(total)
-
-    def group_entropies(self, blocks, records, begins, members, pairs):
-        """Yield the entropies of `blocks.Points.group_entropies` for each block."""
-        begins, members, there = (pk.copy_of(array, self.space) for array in (begins, members, pairs))
-        for block in self._computed(blocks, records):
-            total = pk.copy_of(np.zeros((len(pairs), 3)), self.space)
-            policy = pk.TeamPolicy(len(pairs), 128, space=self.space)
-            given = block.n, begins, members, there, block.joint, block.lse, total
-            launch(policy, search_kernels.group_entropies, *given)
-            yield (Held(total),)
 
     def flaws(self, blocks):
         """Return 0 for each block, or NaN if a point is not finite."""
