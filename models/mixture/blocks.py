@@ -291,8 +291,8 @@ class Points(OfPoints):
         return numbers.astype(np.float64)[chosen] + self.centre
 
     def gathered(self):
-        """Return the sums of r (1, d) (1, d)' of the last sweep, shape (k, 1 + p, 1 + p), with d = x - reference;
-        if diagonal, those of r, r d and r d^2, shape (k, 1 + 2 p)."""
+        """Return the sums of r (1, d) (1, d)' of the last sweep, with d = x - reference, shape (k, 1 + p,
+        1 + p); if diagonal, those of r, r d and r d^2, shape (k, 1 + 2 p)."""
         sums = np.array(on_host(self.added))  # the next sweep overwrites them
         if self.diagonal:
             return sums
@@ -302,7 +302,8 @@ class Points(OfPoints):
         return square
 
     def moments(self, means):
-        """Return n_j, xbar_j and S_j of (3) from the last sweep; a component without points keeps its mean."""
+        """Return n_j, xbar_j and S_j of (3), of the last sweep; a component without points keeps its
+        mean."""
         sums, end, kind = self.gathered(), self.p + 1, "diag" if self.diagonal else "full"
         if self.diagonal:
             n, first, second = sums[:, 0], sums[:, 1:end], sums[:, end:]

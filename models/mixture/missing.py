@@ -55,7 +55,7 @@ class Patterns(OfPoints):
         return Components(components.log_weights, means[:, own], part), whole
 
     def sweep(self, components):
-        """Return the log-likelihood, and the expected n_j, xbar_j and S_j of (3), as `blocks.Points.sweep`."""
+        """Return the log-likelihood and the expected n_j, xbar_j and S_j of (3)."""
         total, found, kind = 0.0, None, "diag" if self.diagonal else "full"
         for _, own, lost, points in self.parts:
             marginal, whole = self._marginal(components, own)
