@@ -25,7 +25,8 @@ _MOST = 256  # largest number of shards of a bank
 
 class Problem(NamedTuple):
     """Filters of n particles of a model, its data, priors if there are any, and the places to run filters in:
-    those of a client or of spaces; the default space, if neither is given."""
+    those of a client or of spaces; the default space, if neither is given. For samplers also the number of
+    chains or populations, the seed and the model."""
 
     filters: Any
     data: Any
@@ -33,6 +34,9 @@ class Problem(NamedTuple):
     n: int
     client: Any = None
     space: Any = None
+    n_chains: int = 1
+    seed: int = 0
+    model: Any = None
 
 
 class Rows(NamedTuple):
@@ -300,7 +304,7 @@ def shared(problem, n_rows):
     InputError
         There are several places, but rows are too long for one team.
     """
-    model, data, _, n, client, space = problem
+    model, data, _, n, client, space, *_ = problem
     together = not model.takes_rows(n)
     if together and (client is not None or isinstance(space, (list, tuple))):
         raise InputError(

@@ -32,7 +32,7 @@ from .nan_source import named
 from .posterior import Posterior
 from .row_kernels import MOST
 from .filter_run import ROW_TEAM
-from .sampling import Chained, Filtering, Nans, Sampling, draw, filters_of, of_model
+from .sampling import Chained, Filtering, Sampling, draw, filters_of, of_model
 from .state_space import StateSpaceModel
 from .walk import STARTS, Points, Walk, metropolis, random_of
 from .weights import SWEEP_TEAM, Tables, unit_extremes
@@ -43,13 +43,13 @@ class Estimates:
 
     Parameters
     ----------
-    problem : Problem
+    sampler : Chained
+        Counts those that are NaN.
     n_rows : int
-    nans : Nans
     """
 
-    def __init__(self, problem, n_rows, nans):
-        self._problem, self.nans, self._filters = problem, nans, banks.shared(problem, n_rows)
+    def __init__(self, sampler, n_rows):
+        self._sampler, self._filters = sampler, banks.shared(sampler.problem, n_rows)
 
     def __call__(self, values, keys, n_steps=None):
         """Estimate the log-likelihoods of parameters, shape (n_rows, n_free), with random numbers from keys,
@@ -65,25 +65,23 @@ class Estimates:
         """Replace NaN by -inf in the results of rows, and count them."""
 
         def reason(row):
-            own = self._problem
-            rows = banks.of_rows(own.data, own.priors.table(values))
+            own = self._sampler.problem
+            rows = banks.of_rows(own.data, self._sampler.table(values))
             return banks.blamed(own.filters, rows, own.n, keys, row)
 
-        return self.nans.rejected(found, reason)
+        return self._sampler.nans.rejected(found, reason)
 
     def _estimate_at(self, values, keys, name, *args):
-        return np.concatenate(
-            self._filters.map(name, self._problem.priors.table(values), keys, *args), axis=-1
-        )
+        return np.concatenate(self._filters.map(name, self._sampler.table(values), keys, *args), axis=-1)
 
 
 class Metropolis(Chained):
     """PMMH: the states of the chains, and a step that advances all chains."""
 
-    def __init__(self, problem, n_chains, n_blocks, seed, nans=None):
-        self.priors, self.n_chains, self.n_blocks, self.seed = problem.priors, n_chains, n_blocks, seed
-        self._short, self.nans = problem.filters.takes_rows(problem.n), nans or Nans(n_chains)
-        self.estimate = Estimates(problem, n_chains, self.nans)
+    def __init__(self, problem, n_blocks):
+        super().__init__(problem)
+        self.n_blocks, self._short = n_blocks, problem.filters.takes_rows(problem.n)
+        self.estimate = Estimates(self, self.n_chains)
 
     def fresh(self, random):
         """Draw keys; long rows share one key in all chains, and differ by their streams."""
@@ -187,13 +185,8 @@ def sample_pmmh(
     """
     sampling, n_blocks = Filtering(**options), check_count(n_blocks, "n_blocks")
     filters, own = filters_of(model, sampling, ordered=n_blocks > 1)
-    n = filters.count(n_particles)
-
-    def make(problem, n_chains, seed):
-        return Metropolis(problem, n_chains, n_blocks, seed)
-
-    own = {"n_blocks": n_blocks} | own
-    return draw(sampling, "PMMH", *of_model(sampling, model, filters, n, observations, make, own))
+    given = model, filters, filters.count(n_particles), observations, Metropolis, own
+    return draw(sampling, "PMMH", *of_model(sampling, *given, n_blocks=n_blocks))
 
 
 class Paths:
@@ -277,17 +270,18 @@ class Paths:
 class Gibbs(Chained):
     """Particle Gibbs: parameters and paths of the chains, and a sweep that advances all chains."""
 
-    def __init__(self, problem, model, n_chains, n_moves, seed):
-        self.priors, self.n_chains, self.n_moves, self.seed = problem.priors, n_chains, n_moves, seed
-        self.nans, self._problem, data = Nans(n_chains), problem, problem.data
-        make = functools.partial(Paths, model, data, problem.n, len(self.priors.names))
+    def __init__(self, problem, n_moves):
+        super().__init__(problem)
+        self.n_moves, data, n_chains = n_moves, problem.data, self.n_chains
+        make = functools.partial(Paths, problem.model, data, problem.n, len(self.priors.names))
         where = {"client": problem.client, "space": problem.space}
         self._shards = Shards(make, banks.rows_of(n_chains), **where, label="particle Gibbs")
         self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0
 
     def start(self, given):
         """Find start parameters as PMMH does, and draw a path from a filter at each."""
-        begun, own = Metropolis(self._problem, self.n_chains, 1, self.seed, self.nans), self._problem
+        begun, own = Metropolis(self.problem, 1), self.problem
+        begun.nans = self.nans
         begun.start(given)
         self.points, self.walk = begun.points, begun.walk
         lags = own.data.y.shape[1] if own.filters.lagged else 0
@@ -389,9 +383,5 @@ def sample_gibbs(
     model.need("particle Gibbs", "log_initial", "log_transition")
     n_particles = check_count(n_particles, "n_particles", 2, MOST)
     filters = model.filter(space=sampling.space)
-
-    def make(problem, n_chains, seed):
-        return Gibbs(problem, model, n_chains, n_moves, seed)
-
-    given = model, filters, n_particles, observations, make, {"n_moves": n_moves}
-    return draw(sampling, "particle Gibbs", *of_model(sampling, *given))
+    given = model, filters, n_particles, observations, Gibbs, {}
+    return draw(sampling, "particle Gibbs", *of_model(sampling, *given, n_moves=n_moves))

@@ -24,6 +24,7 @@ the Royal Society Interface 14 (2017).
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -45,7 +46,7 @@ from ..shared import (
 from . import banks
 from .inference import Estimates
 from .row_kernels import MOST
-from .sampling import Filtering, Nans, filters_of, of_model, run_loop
+from .sampling import Chained, Filtering, filters_of, of_model, run_loop
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import random_of
@@ -96,28 +97,31 @@ class Profile(Result, eq=False, kw_only=True):
     standard_error: float
 
 
-class Searches:
-    """Searches of iterated filtering, a sampler for `sampling.Loop`; `columns` are parameters that are fixed,
-    at a separate value for each row."""
+class Searches(Chained):
+    """Searches of iterated filtering; `columns` are parameters that are fixed, at a separate value for each
+    row."""
 
-    finished, piece = False, 1
+    piece = 1
 
-    def __init__(self, problem, n_chains, n_repeats, moves, columns, seed):
-        self.priors, self.n_chains, self.n, self.seed = problem.priors, n_chains, problem.n, seed
-        self.moves, self.columns, self.nans = moves, columns, Nans(n_chains)
-        self._filters, self._n_rows = banks.shared(problem, n_chains), n_chains * n_repeats
-        self._estimate = Estimates(problem._replace(priors=self), self._n_rows, self.nans)
+    def __init__(self, problem, sd, cooling, initial, columns, n_repeats):
+        super().__init__(problem)
+        if unknown := set(initial) - set(self.priors.free):
+            raise InputError(f"initial has {', '.join(sorted(unknown))}, which has no prior")
+        self._sds = np.array([[sd, 0.0 if name in initial else sd] for name in self.priors.free])
+        self._cooling, self.columns, self._n_rows = cooling, columns, self.n_chains * n_repeats
+        self._filters = banks.shared(problem, self.n_chains)
+        self._estimate = Estimates(self, self._n_rows)
 
     def table(self, values):
         """Return all parameters of rows; each search has one or several rows."""
-        table = self.priors.table(values)
+        table = super().table(values)
         for name, column in self.columns.items():
             table[:, self.priors.names.index(name)] = np.repeat(column, len(table) // len(column))
         return table
 
     def start(self, given):
         values = self.priors.draw(random_of(self.seed, 0), self.n_chains) if given is None else given
-        self.swarm = np.repeat(self.priors.to_line(values).T[:, None], self.n, axis=1)
+        self.swarm = np.repeat(self.priors.to_line(values).T[:, None], self.problem.n, axis=1)
 
     def n_steps(self, n_draws, n_warmup):
         return n_draws
@@ -127,10 +131,10 @@ class Searches:
 
     def step(self, number, warm):
         """Run all filters once, then resample the particles' parameters by their weights."""
-        random, (sds, cooling) = random_of(self.seed, 1, number), self.moves
+        random = random_of(self.seed, 1, number)
         ends = self.began = self.ends()
         free = [self.priors.names.index(name) for name in self.priors.free]
-        free = free, self.priors.limits, sds * cooling ** (number / 50.0)
+        free = free, self.priors.limits, self._sds * self._cooling ** (number / 50.0)
         keys = random.integers(0, 2**64, (self.n_chains, 1), np.uint64)
         found = self._filters.map("wandered", self.table(ends), keys, self.swarm, free)
         *swarm, logs, total = np.concatenate(found, axis=-1)
@@ -304,17 +308,10 @@ def search(
     sampling = Filtering(n_chains=n_chains, n_draws=n_iterations, n_warmup=0, threshold=threshold, **options)
     sd, n = check_positive(sd, "sd"), check_count(n, "n_particles", 2, MOST)
     cooling, n_repeats = check_share(cooling, "cooling"), check_count(n_repeats, "n_repeats")
-    filters, own = filters_of(model, sampling)
-
-    def make(problem, n_chains, seed):
-        if unknown := set(initial) - set(problem.priors.free):
-            raise InputError(f"initial has {', '.join(sorted(unknown))}, which has no prior")
-        sds = np.array([[sd, 0.0 if name in initial else sd] for name in problem.priors.free])
-        return Searches(problem, n_chains, n_repeats, (sds, cooling), columns, seed)
-
-    own |= {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
-    model = of_model(sampling, model, filters, n, observations, make, own)
-    known, found, loop, _ = run_loop(sampling, "IF2", *model)
+    (filters, own), make = filters_of(model, sampling), functools.partial(Searches, n_repeats=n_repeats)
+    how = {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
+    given = of_model(sampling, model, filters, n, observations, make, own, **how)
+    known, found, loop, _ = run_loop(sampling, "IF2", *given)
     if loop.stop is not None:
         raise loop.stop
     (ends, logs, rise), nans = found, loop.sampler.nans

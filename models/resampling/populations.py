@@ -66,7 +66,7 @@ from .nan_source import named
 from .inference import Estimates
 from .posterior import Posterior
 from .row_kernels import MOST
-from .sampling import Chained, Filtering, Nans, Sampling, draw, filters_of, of_model, without_chains
+from .sampling import Chained, Filtering, Sampling, draw, filters_of, of_model, without_chains
 from .schemes import systematic
 from .state_space import StateSpaceModel
 from .walk import Points, Walk, metropolis, random_of
@@ -79,30 +79,29 @@ class Populations(Chained):
 
     Parameters
     ----------
-    target : object
-        A sequence of densities, with `priors`, `remedy`, `n_keys` (of each row), `most_steps`, and `always`,
-        True if each step renews. begin(values, keys) returns log-likelihoods of draws of the prior, shape
-        (n_rows,); step(number, populations) the increments of log-weights and of log-likelihoods, the power
-        of the likelihood after it, and True if that is the posterior; estimate(number, values, keys)
-        log-likelihoods of proposals after the step; where(number, power) a description of the step.
-    n_chains : int
-        Populations.
+    problem : Problem
+    target : callable (populations) -> object
+        A sequence of densities, with `remedy`, `n_keys` (of each row), `most_steps`, and `always`, True if
+        each step renews. begin(values, keys) returns log-likelihoods of draws of the prior, shape (n_rows,);
+        step(number) the increments of log-weights and of log-likelihoods, the power of the likelihood after
+        it, and True if that is the posterior; estimate(number, values, keys) log-likelihoods of proposals
+        after the step; where(number, power) a description of the step.
     n_draws : int
-        Parameters in each.
+        Parameters in each population.
     length : int
         P, states of a chain.
-    threshold : float
-        Populations are renewed if the mean effective sample size is below threshold * n_draws.
-    seed : int
-    nans : Nans
+    renew_below : float
+        Populations are renewed if the mean effective sample size is below renew_below * n_draws.
     """
 
     piece = 1
 
-    def __init__(self, target, n_chains, n_draws, length, threshold, seed, nans):
-        self.target, self.priors, self.nans, self.seed = target, target.priors, nans, seed
-        self.n_chains, self.n, self.length, self.threshold = n_chains, n_draws, length, threshold
-        self.remedy, self.finished, self.number = target.remedy, False, 0
+    def __init__(self, problem, target, n_draws, length, renew_below):
+        super().__init__(problem)
+        self.n, self.length, self.renew_below = n_draws, length, renew_below
+        self.sizes = self.n_chains * n_draws, self.n_chains * (n_draws // length)
+        self.target, self.finished, self.number = target(self), False, 0
+        self.remedy = self.target.remedy
 
     def start(self, given):
         """Draw from the prior."""
@@ -137,13 +136,13 @@ class Populations(Chained):
     def step(self, number, warm):
         """Update the weights of parameters, and renew these if the weights are too uneven."""
         random = random_of(self.seed, 1, number)
-        added, gained, power, finished = self.target.step(number, self)
+        added, gained, power, finished = self.target.step(number)
         log_w = self.log_w + added
         points = self.points._replace(log_likelihood=self.points.log_likelihood + gained)
         log_z = self.log_z + self.weights(log_w)[1] - self.weights(self.log_w)[1]
         self._refuse_impossible(log_z, self.target.where(number, power))
         accepted, renewed = self.accepted, self.number
-        if finished or self.target.always or self.size(log_w) < self.threshold * self.n:
+        if finished or self.target.always or self.size(log_w) < self.renew_below * self.n:
             points, accepted = self._renewed(random, number, points, log_w, power)
             log_w, renewed = np.zeros_like(log_w), number + 1
         # nothing is called between these assignments, so that Ctrl-C cannot interrupt them
@@ -300,23 +299,24 @@ class Tempered:
     remedy = "take more n_draws, or a longer length"
     n_keys, most_steps, always = 0, 10_000, True
 
-    def __init__(self, function, data, priors, n_rows, n_proposed, nans, client, space):
-        make = functools.partial(Densities, function, data)
-        self.priors, self._nans = priors, nans
+    def __init__(self, function, data, populations):
+        make, own = functools.partial(Densities, function, data), populations.problem
+        self._populations = populations
         self._all, self._proposed = (
-            Shards(make, rows_of(n), client=client, space=space, label="densities")
-            for n in (n_rows, n_proposed)
+            Shards(make, rows_of(n), client=own.client, space=own.space, label="densities")
+            for n in populations.sizes
         )
 
     def begin(self, values, keys):
         """Compute log-likelihoods of draws of the prior."""
         return self._evaluated(self._all, values)
 
-    def step(self, number, populations):
+    def step(self, number):
         """Choose the next power; return the increments of log-weights, and zeros, as log-likelihoods do not
         change."""
-        logs, power, threshold = (populations.points.log_likelihood, populations.power, populations.threshold)
-        wanted = threshold * populations.size(np.where(logs == -np.inf, -np.inf, 0.0))
+        populations = self._populations
+        logs, power = populations.log_likelihood, populations.power
+        wanted = populations.renew_below * populations.size(np.where(logs == -np.inf, -np.inf, 0.0))
         low, high = 0.0, 1.0 - power
         finished = populations.size(high * logs) >= wanted
         if not finished:
@@ -337,11 +337,12 @@ class Tempered:
         return f"the data, at the power {power:.3g} of the likelihood"
 
     def _evaluated(self, shards, values):
-        table = self.priors.table(values)
+        own = self._populations
+        table = own.table(values)
         found = np.concatenate(shards.map("log_likelihoods", table))
         found[found == np.inf] = np.nan  # inf is not the logarithm of a density
-        names, said = self.priors.names, "log_likelihood gave nan or inf, with"
-        return self._nans.rejected(
+        names, said = own.priors.names, "log_likelihood gave nan or inf, with"
+        return own.nans.rejected(
             found, lambda row: f"{said} {named(names, table[row])}; expected finite numbers or -inf"
         )
 
@@ -407,12 +408,10 @@ def sample_smc(
     check_function(log_likelihood, "log_likelihood")
     rows = np.zeros((0, 0)) if data is None else _rows(data)
 
-    def begin(priors, n_chains, seed, client):
+    def begin(problem):
+        priors, target = problem.priors, functools.partial(Tempered, log_likelihood, rows)
         _try(log_likelihood, priors.table(priors.draw(random_of(0), 1))[0], rows[:_TRIED])
-        nans = Nans(n_chains)
-        sizes = n_chains * n_draws, n_chains * (n_draws // length)
-        target = Tempered(log_likelihood, rows, priors, *sizes, nans, client, sampling.space)
-        return Populations(target, n_chains, n_draws, length, threshold, seed, nans), {}
+        return Populations(problem, target, n_draws, length, threshold), {}
 
     given = [names for names in (sampling.priors, sampling.fixed) if isinstance(names, Mapping)]
     names = tuple(dict.fromkeys(itertools.chain(*given)))
@@ -453,19 +452,20 @@ class Observations:
     remedy = "take more n_draws, a longer length, or more particles"
     always = False
 
-    def __init__(self, problem, n_rows, n_proposed, nans):
-        self._all, self._proposed = (Estimates(problem, n, nans) for n in (n_rows, n_proposed))
-        self.priors = problem.priors
-        self.n_keys = self.most_steps = problem.data.n_steps
+    def __init__(self, populations):
+        self._populations = populations
+        self._all, self._proposed = (Estimates(populations, n) for n in populations.sizes)
+        self.n_keys = self.most_steps = populations.problem.data.n_steps
         self._ahead = None, 0, np.zeros((0, 0))  # population, first step, and increments
 
     def begin(self, values, keys):
         """Return zeros: there are no observations yet."""
         return np.zeros(len(values))
 
-    def step(self, number, populations):
+    def step(self, number):
         """Return the contributions of an observation to log-weights and log-likelihoods."""
-        keys, (of, first, found) = populations.points.keys, self._ahead
+        populations, (of, first, found) = self._populations, self._ahead
+        keys = populations.points.keys
         if of != populations.number or not first <= number < first + len(found):
             end = min(number + 1 + number // _AHEAD, self.most_steps)
             values, first = populations.values(), number
@@ -546,15 +546,9 @@ def sample_smc2(
     n_draws, length = check_lengths(n_draws, length)
     renew_below = check_share(renew_below, "renew_below")
     filters, own = filters_of(model, sampling)
-    n = filters.count(n_particles)
+    n, make = filters.count(n_particles), functools.partial(Populations, target=Observations)
     if not filters.takes_rows(n):
         raise InputError(f"n_particles is {n}; SMC^2 has at most {MOST} for each of its filters")
     filters.numbered = False
-
-    def make(problem, n_chains, seed):
-        nans = Nans(n_chains)
-        target = Observations(problem, n_chains * n_draws, n_chains * (n_draws // length), nans)
-        return Populations(target, n_chains, n_draws, length, renew_below, seed, nans)
-
-    own |= {"n_draws": n_draws, "length": length, "renew_below": renew_below}
-    return draw(sampling, "SMC2", *of_model(sampling, model, filters, n, observations, make, own))
+    how = {"n_draws": n_draws, "length": length, "renew_below": renew_below}
+    return draw(sampling, "SMC2", *of_model(sampling, model, filters, n, observations, make, own, **how))

@@ -25,7 +25,6 @@ from ..shared import (
     bar,
     check_choice,
     check_count,
-    check_flag,
     check_seed,
     connected,
     local_space,
@@ -114,7 +113,7 @@ def filters_of(model, sampling, **options):
     return model.filter(**own, space=sampling.space, **options), own
 
 
-def of_model(sampling, model, filters, n, observations, make, settings):
+def of_model(sampling, model, filters, n, observations, make, settings, **how):
     """Make the arguments of `draw`, from `parameters` on, for a sampler of a state-space model.
 
     Parameters
@@ -125,23 +124,23 @@ def of_model(sampling, model, filters, n, observations, make, settings):
     n : int
         Particles of each.
     observations : as in `ParticleFilter.run`
-    make : callable (problem, n_chains, seed) -> sampler
+    make : callable (problem, **how) -> sampler
     settings : dict
-        Settings of the sampler; a checkpoint belongs to a run of equal settings.
+        Those of the filters; with `how` and the model a checkpoint belongs to a run of equal ones.
 
     Returns
     -------
     parameters, begin, settings : as for `draw`
     """
 
-    def begin(known, n_chains, seed, client):
-        data = filters.data(observations, known.table(known.draw(random_of(0), _TRIED)), sampling.inputs)
-        own = {"y": data.y, "inputs": data.inputs}
-        problem = Problem(filters, data, known, n, client, sampling.space)
-        return make(problem, n_chains, seed), own
+    def begin(problem):
+        table = problem.priors.table(problem.priors.draw(random_of(0), _TRIED))
+        data = filters.data(observations, table, sampling.inputs)
+        whole = problem._replace(filters=filters, data=data, n=n, model=model)
+        return make(whole, **how), {"y": data.y, "inputs": data.inputs}
 
     whole = {field.name: getattr(model, field.name) for field in dataclasses.fields(model)}
-    return model.parameters, begin, settings | whole | {"n_particles": n}
+    return model.parameters, begin, settings | how | whole | {"n_particles": n}
 
 
 def draw(sampling, name, parameters, begin, settings):
@@ -152,7 +151,7 @@ def draw(sampling, name, parameters, begin, settings):
     name : str
         Name of the sampler.
     parameters : tuple of str
-    begin : callable (priors, n_chains, seed, client) -> (sampler, settings)
+    begin : callable (problem) -> (sampler, settings)
     settings : dict
         Settings of the sampler; a checkpoint belongs to a run of equal settings.
 
@@ -213,9 +212,9 @@ def run_loop(sampling, name, parameters, begin, settings):
     n_warmup = check_count(sampling.n_warmup, "n_warmup", 0)
     known = Priors(parameters, sampling.priors, sampling.fixed)
     check_choice(sampling.on_nan, "on_nan", OnNan)
-    given = None if sampling.start is None else starts_of(sampling.start, known, n_chains)
+    given = starts_of(sampling.start, known, n_chains)
     with connected(sampling.client) as client, pk.use(local_space(client, sampling.space)):
-        sampler, own = begin(known, n_chains, seed, client)
+        sampler, own = begin(Problem(None, None, known, 0, client, sampling.space, n_chains, seed))
         sampler.nans.refuse = sampling.on_nan == "raise"
         settings = {
             **settings,
@@ -230,7 +229,7 @@ def run_loop(sampling, name, parameters, begin, settings):
         with Store(sampling.checkpoint, f"resampling.{name}", settings) as store:
             sampler.start(given)
             loop = Loop(sampler, n_draws, n_warmup)
-            complete = loop.run(store, check_flag(sampling.progress, "progress"))
+            complete = loop.run(store, sampling.progress)
         if not loop.parts:
             raise loop.stop
         return known, sampler.drawn(loop.parts, n_draws, n_warmup), loop, complete
@@ -257,11 +256,18 @@ def without_chains(options, *others):
 
 
 class Chained:
-    """Common parts of samplers of chains: `points`, `priors`, `n_chains`, and draws that are the chains'
-    states."""
+    """Common parts of samplers of chains: the problem, `points`, and draws that are the chains' states."""
 
     remedy = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
     finished, piece = False, 10
+
+    def __init__(self, problem):
+        self.problem, self.priors, self.nans = problem, problem.priors, Nans(problem.n_chains)
+        self.n_chains, self.seed = problem.n_chains, problem.seed
+
+    def table(self, values):
+        """Return all parameters of rows."""
+        return self.priors.table(values)
 
     @property
     def log_likelihood(self):
@@ -392,7 +398,9 @@ class Loop:
 
 
 def starts_of(start, priors, n_chains):
-    """Convert starts to rows, and check them against the priors."""
+    """Convert starts to rows, and check them against the priors; None if there are none."""
+    if start is None:
+        return None
     if not isinstance(start, Mapping) or set(start) != set(priors.free):
         raise InputError(
             f"start has {start if not isinstance(start, Mapping) else ', '.join(start)}; expected a "

@@ -76,10 +76,8 @@ def duels(space, n, quick):
     parts = functions(normal)
     with pk.use(space):
         model = ParticleFilter(*parts, log_weight, names=("phi", "sigma"), dtype=dtype, space=space)
-        priors_known = Priors(("phi", "sigma"), PRIORS, None)
-        chains = Metropolis(
-            Problem(model, model.data(y, [PHI, SIGMA], None), priors_known, n_particles), n_chains, 1, 7
-        )
+        given = model, model.data(y, [PHI, SIGMA], None), Priors(("phi", "sigma"), PRIORS, None), n_particles
+        chains = Metropolis(Problem(*given, n_chains=n_chains, seed=7), 1)
         chains.start(np.tile([PHI, SIGMA], (n_chains, 1)))
     numbers = iter(range(10**9))
 

@@ -144,7 +144,7 @@ def test_correlated_estimates():
     n = 200
     data = model.data(Y, known.table(np.array([[0.8, 0.5]]))[0], None)
     with pk.use("serial"):
-        chains = Metropolis(Problem(model, data, known, 30), n, 10, 1)
+        chains = Metropolis(Problem(model, data, known, 30, n_chains=n, seed=1), 10)
         random = default_rng(1)
         here, near = np.tile([0.8, 0.5], (n, 1)), np.tile([0.81, 0.49], (n, 1))
         keys, others = chains.fresh(random), chains.fresh(random)
