@@ -67,20 +67,6 @@ class Row(NamedTuple):
     draws: Any
 
 
-class Scheme(NamedTuple):
-    """Rule by which a scheme spreads a row: `begin_row` gives the start of its draws, `below` the cumulative
-    offspring at a scanned position.
-
-    The scanned numbers are weights, the remainders after whole copies (`residues`, with the copies scanned
-    too), or counts (`offspring`: w is int64).
-    """
-
-    begin_row: Any
-    below: Any
-    residues: Any
-    offspring: Any
-
-
 @pk.function
 def one_start(r, total, seed, step):
     """Draw the one random number of systematic resampling, in [0, Q)."""
@@ -125,11 +111,6 @@ def ends_in_steps(position, row, before, own, own_end):
         own_end[m] = pk.int32((steps >> 19) & LOW)
         nearest = min(nearest, pk.int32((steps + 4) & (2**19 - 8)))
     return low, nearest == 0
-
-
-@pk.function
-def no_start(r, total, seed, step):
-    return pk.uint64(0)
 
 
 @pk.function
@@ -219,7 +200,9 @@ def exponent_of(whole):
 @pk.function
 def spread_range(
     team,
-    scheme,
+    begin_row,
+    below,
+    residues,
     r,
     begin,
     end,
@@ -239,7 +222,7 @@ def spread_range(
     marks,
 ):
     """Write the ancestors that descend from particles begin .. end - 1, before which the sum is `carry` of
-    `total`.
+    `total`, by one of the schemes below.
 
     For residues, `weight` is Q, and `copies` is the number of whole copies before; `shelf` and `marks` are
     scratch, of a row for each member and of WINDOW places.
@@ -249,15 +232,14 @@ def spread_range(
     own_end = pk.local(ITEMS, pk.int32)
     n_draws = pk.uint64(ancestors.shape[1])
     parts = n_draws
-    if scheme.below is below_multinomial:
+    if below is below_multinomial:
         parts = pk.uint64(n_strata(wanted))
-    if scheme.residues:
+    if residues:
         per_weight = real(n_draws) / real(weight)
         lost = pk.uint64(residue_bits(w.shape[1], pk.int64(n_draws), weight))
-    below = scheme.below
     total = pk.where(total > 0, total, pk.uint64(1))  # a range whose total is zero gets no draws
     ratio = parts_over(total, parts)
-    start = scheme.begin_row(r, total, seed, step)
+    start = pk.uint64(0) if begin_row is None else begin_row(r, total, seed, step)
     row = Row(r, start, total, parts, ratio, seed, step, wanted, draws)
     before = below(carry, row) + copies
     at_once = ITEMS * team.size
@@ -269,7 +251,7 @@ def spread_range(
         sum_q = pk.uint64(0)
         sum_whole = pk.int64(0)
         for m in range(ITEMS):
-            if scheme.offspring:
+            if below is as_it_is:
                 own[m] = pk.uint64(shelf[team.rank, m])
             else:
                 own[m] = fixed(shelf[team.rank, m], row_scale)
@@ -278,7 +260,7 @@ def spread_range(
                 own[m] = pk.where(first + mine + m < end, own[m], pk.uint64(0))
         for m in range(ITEMS):
             own_whole[m] = pk.int64(0)
-            if scheme.residues:
+            if residues:
                 o, rest = split(own[m], n_draws, weight, per_weight)
                 own_whole[m] = o
                 own[m] = pk.uint64(rest) >> lost
@@ -287,10 +269,10 @@ def spread_range(
         position = carry + team.scan(sum_q)
         carry = team.broadcast(position + sum_q, team.size - 1)
         whole = copies
-        if scheme.residues:
+        if residues:
             whole += team.scan(sum_whole)
             copies = team.broadcast(whole + sum_whole, team.size - 1)
-        if scheme.below is below_systematic:
+        if below is below_systematic:
             low, doubt = ends_in_steps(position, row, before, own, own_end)
             if doubt:
                 at = position
@@ -333,7 +315,6 @@ def spread(
     begin_row,
     below,
     residues,
-    offspring,
     tile_size,
     bits,
     log,
@@ -368,7 +349,9 @@ def spread(
     row_scale = scale(extremes, r, bits, log)
     spread_range(
         team,
-        Scheme(begin_row, below, residues, offspring),
+        begin_row,
+        below,
+        residues,
         r,
         begin,
         end,
@@ -494,12 +477,14 @@ def as_it_is(position, row):
     return pk.int64(position)
 
 
+# of each scheme: the function of the start of a row's draws, if any, that of the cumulative offspring at a
+# scanned position, and True if it spreads residues
 _NO, _YES = pk.static(False), pk.static(True)
-SYSTEMATIC = Scheme(one_start, below_systematic, _NO, _NO)
-STRATIFIED = Scheme(no_start, below_stratified, _NO, _NO)
-MULTINOMIAL = Scheme(no_start, below_multinomial, _NO, _NO)
-RESIDUAL = Scheme(no_start, below_multinomial, _YES, _NO)
-OFFSPRING = Scheme(no_start, as_it_is, _NO, _YES)
+SYSTEMATIC = one_start, below_systematic, _NO
+STRATIFIED = None, below_stratified, _NO
+MULTINOMIAL = None, below_multinomial, _NO
+RESIDUAL = None, below_multinomial, _YES
+OFFSPRING = None, as_it_is, _NO
 
 
 @pk.kernel

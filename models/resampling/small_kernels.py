@@ -54,7 +54,7 @@ def draw_all(team, r, wanted, seed, step, records):
 
 
 @pk.kernel
-def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, records, keys, ancestors):
+def spread_row(team, begin_row, below, residues, log, w, extremes, records, keys, ancestors):
     """Draw the ancestors of a row; one team per row. Reads the weights three times, writes 8 bytes a draw."""
     shelf = team.scratch((BANKS, ITEMS + 1), w.dtype)
     marks = team.scratch(WINDOW, pk.int32)
@@ -73,7 +73,9 @@ def spread_row(team, begin_row, below, residues, offspring, log, w, extremes, re
     # a row has fewer draws than a stretch, so that no stretch is written: `ancestors` is passed in its place
     ancestor_kernels.spread_range(
         team,
-        ancestor_kernels.Scheme(begin_row, below, residues, offspring),
+        begin_row,
+        below,
+        residues,
         r,
         0,
         n,
@@ -123,7 +125,9 @@ def meet_and_spread(team, log, w, extremes, offspring, keys, ancestors):
     team.barrier()
     ancestor_kernels.spread_range(
         team,
-        ancestor_kernels.OFFSPRING,
+        None,
+        ancestor_kernels.as_it_is,
+        False,
         r,
         0,
         n,

@@ -30,7 +30,7 @@ def start_is_step(r, total, seed, step):
     return step
 
 
-AT_STEP = ancestor_kernels.SYSTEMATIC._replace(begin_row=start_is_step)
+AT_STEP = start_is_step, *ancestor_kernels.SYSTEMATIC[1:]
 
 
 def draws_from(w, starts, space):
