@@ -1,5 +1,6 @@
-"""Several chains of Algorithm 1 on one space: their memory, and the launches that advance them."""
+"""Several chains of Algorithm 1, on one space or several: their memory, and the launches that advance them."""
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -7,11 +8,13 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch
+from ..shared import Names, Shards, launch
 from . import chain_kernels as ck, kernels
 from .cells import PairList, Range
+from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .priors import coordinate_name, coordinate_of, is_reciprocal
+from .sharded_sums import Piece
 
 
 _BLOCK, _MOST_BLOCKS = 1024, 1024  # events per team of chain_events; largest number of teams
@@ -81,79 +84,119 @@ class ListSchedule:
 
 class Common(NamedTuple):
     """Settings that all chains share, on every worker and space: the first of all starts, the shortest
-    tau_x of any start, and the range of the list of pairs."""
+    tau_x of any start, the free parameters and their priors, the numbers of draws and of steps for each, the
+    seed, and the largest allowed error of a log-likelihood due to omitted pairs."""
 
     start: ParametersBase
     tau_x: float
+    free: Names
+    priors: dict
+    n_rows: int
+    thin: int
+    seed: int
+    tolerance: float
+
+
+class Request(NamedTuple):
+    """A request to workers and spaces: continue the chains from check number `number`.
+
+    Attributes
+    ----------
+    number : int
+    range : Range
+        The range of the current list of pairs.
+    is_new : bool
+        True if this range must be listed before the chains continue.
+    arrays : dict
+        The memory of all chains, except draws.
+    replays : int
+    """
+
+    number: int
     range: Range
+    is_new: bool
+    arrays: dict[str, np.ndarray]
+    replays: int
 
 
-def tolerance_of(likelihood, scale):
-    """Return the largest allowed error of a log-likelihood due to omitted pairs."""
-    return 0.5 * likelihood.error_bound * abs(scale)
-
-
-def common_settings(likelihood, starts, scale):
-    """Return the settings that chains share, and the ListSchedule."""
-    values = np.array([start.values() for start in starts])
-    lists = ListSchedule(_first_cut(likelihood, starts, tolerance_of(likelihood, scale)))
-    return Common(starts[0], float(values[:, 1].min()), lists.range_of(values)), lists
-
-
-class Chains:
-    """C chains of equal length on one data set.
+class LocalChains:
+    """A method for `sharding.Shards`, whose shards are chains: their memory on one space, and the launches
+    that advance them. It keeps the chains of the last request; if a request is for others, it begins again
+    from the memory in the request.
 
     Parameters
     ----------
-    likelihood : Likelihood
-    starts : list of Parameters, one a chain
-    free : tuple of str
-    priors : dict, by coordinate
-    n_rows, thin, seed : int
-        Each chain makes n_rows * thin steps; one in `thin` is kept.
-    scale : float
-        The magnitude of the log-likelihood, to which the error bound is relative.
-    widths : ndarray, shape (n_free,), optional
-        Of the first proposals, relative to the coordinates.
-    first : int
-        The number of the first of these chains among all, which determines their random numbers.
-    common : Common, optional
-        The settings shared with chains on other workers or spaces.
+    data : Likelihood, or a dict of its arguments
+    common : Common
+    space : str or Space
     """
 
-    def __init__(
-        self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths=None, first=0, common=None
-    ):
-        self._first = first
-        self.likelihood, self.free, self.seed = likelihood, free, seed
-        self.thin, self.n_steps = thin, n_rows * thin
+    def __init__(self, data, common, space):
+        self.likelihood = data if isinstance(data, Likelihood) else Likelihood(**data, space=space)
+        self.common, self.kind, self.free = common, type(common.start), common.free
         # one additional step, because the first step after a restart evaluates the current parameters
-        n = self.n_steps + 1
+        n = self.n_steps = common.n_rows * common.thin + 1
         self._steps = -(-n // -(-n // _SHORT)) if n <= _FEW else _STEPS
-        self.kind = type(starts[0])
-        self.trigger, self.sums = self.kind.triggering, likelihood.sums
-        self.space, self.n_chains, self._done = likelihood.space, len(starts), 0
-        self.given = likelihood.background is not None
-        self.tolerance = tolerance_of(likelihood, scale)
-        self.scales_moved = any(name in ("tau_x", "tau_t") for name in free)
-        n = likelihood.n_events
+        self.trigger, self.sums, self.space = (
+            self.kind.triggering,
+            self.likelihood.sums,
+            self.likelihood.space,
+        )
+        self.given = self.likelihood.background is not None
+        self.scales_moved = any(name in ("tau_x", "tau_t") for name in self.free)
+        n = self.likelihood.n_events
         blocks = -(-n // (_BLOCK * _MOST_BLOCKS)) * _BLOCK
         self._block, self._n_blocks = blocks, -(-n // blocks)
         names = self.kind.names()
-        chosen = [priors[coordinate_name(self.kind, name)] for name in free]
-        self._missed_mu = self._keep_background(starts[0] if common is None else common.start)
-        if common is None:
-            common, self.lists = common_settings(likelihood, starts, scale)
-        self._tau_x = 0.1 * common.tau_x
-        host = first_memory(likelihood, starts, free, n_rows, widths)
+        chosen = [common.priors[coordinate_name(self.kind, name)] for name in self.free]
         with pk.use(self.space):
-            self.memory = {name: pk.copy_of(array) for name, array in host.items()}
-            self._places = pk.copy_of(np.array([names.index(name) for name in free]))
-            self._reciprocal = pk.copy_of(np.array([int(is_reciprocal(self.kind, name)) for name in free]))
+            self._places = pk.copy_of(np.array([names.index(name) for name in self.free]))
+            reciprocal = [int(is_reciprocal(self.kind, name)) for name in self.free]
+            self._reciprocal = pk.copy_of(np.array(reciprocal))
             self._priors = pk.copy_of(np.array([[*p.coefficients, p.low, p.high] for p in chosen]))
-            self._bounds = pk.copy_of(self._bounds_of(common.range))
+            self._bounds = pk.empty((2, len(names)))
+        self._at = None
+
+    def prepare(self, piece):
+        """Return the piece itself."""
+        return piece
+
+    def advance(self, pieces, look):
+        """Advance the chains of `pieces`, and yield each chain's memory, with the draws since the last
+        request."""
+        own = list(pieces)
+        first, end = own[0].begin, own[-1].end
+        moved = self._at != (first, end, look.number)
+        if moved:
+            self._begin(first, {name: array[first:end] for name, array in look.arrays.items()})
+        if moved or look.is_new:
+            pk.deep_copy(self._bounds, self._bounds_of(look.range))
+            self._prepare(look.range)
+            self._restart()
+            if not look.is_new:  # the current parameters were evaluated before the request
+                with pk.use(self.space):
+                    self._launch_step()
+        self._at = None  # invalid until the replays have succeeded
+        before = look.arrays["counts"][first:end, ck.STEP]
+        n_steps = min(look.replays * _STEPS, self.n_steps - int(before.min()))
+        for _ in range(-(-n_steps // self._steps)):
+            self._graph.replay()
+        found = {name: view.to_numpy() for name, view in self.memory.items()}
+        self._at = first, end, look.number + 1
+        for k, begun in enumerate(before // self.common.thin):
+            done = -(-found["counts"][k, ck.STEP] // self.common.thin)
+            draws = self._draws[k, begun:done].to_numpy()
+            yield {name: array[k] for name, array in found.items()} | {"draws": draws}
+
+    def _begin(self, first, arrays):
+        """Copy the memory of some chains to the space; `first` is the number of the first of these among all,
+        which determines their random numbers."""
+        self._first, self.n_chains = first, len(arrays["counts"])
+        self._missed_mu = self._keep_background(self.common.start)
+        with pk.use(self.space):
+            self.memory = {name: pk.copy_of(np.ascontiguousarray(array)) for name, array in arrays.items()}
+            self._draws = pk.empty((self.n_chains, self.common.n_rows, len(self.free) + 1))
             self._sums = pk.zeros((ck.N_SUMS, self.n_chains, self._n_blocks))
-        self._prepare(common.range)
 
     def _keep_background(self, params):
         """Allocate the sums of (1), and compute them if they do not change. Return n times the largest
@@ -162,8 +205,9 @@ class Chains:
         if self.scales_moved:
             self._background = pk.zeros((self.n_chains, 2, 1, n), space=self.space)
             return 0.0
-        if not self.given:
-            self.likelihood.evaluate(params)
+        windows = self.likelihood.windows
+        if not self.given and (windows is None or self.sums.stale(params, windows, 1)):
+            self.likelihood.log_likelihood(params)
         self._background = pk.empty((1, 1, 1, n), space=self.space)
         pk.deep_copy(self._background[0, 0], self.sums.background[:1], wait=False)
         if self.given:
@@ -197,7 +241,7 @@ class Chains:
         m = self.memory
         # The shortest length scale in the range decides if locations take two parts.
         near = self.trigger.reach_km(tuple(self.range.low), 0.5, 0.0)
-        d = self.sums.data(min(near, self._tau_x) if self.scales_moved else near)
+        d = self.sums.data(min(near, 0.1 * self.common.tau_x) if self.scales_moved else near)
         given, n_events = pk.static(self.given), self.likelihood.n_events
         who = m["counts"], self._places, m["proposed"]
         n_groups = -(-n_events // kernels.GROUP)
@@ -248,11 +292,11 @@ class Chains:
             self.trigger.functions,
             d.n_dims,
             given,
-            np.uint64(self.seed),
+            np.uint64(self.common.seed),
             self._first,
             self._missed_mu,
             n_events * math.exp(-self.range.cut),
-            self.tolerance,
+            self.common.tolerance,
             self._places,
             self._reciprocal,
             self._priors,
@@ -260,71 +304,100 @@ class Chains:
             self._bounds[1],
             self._sums,
             *(m[name] for name in ("values", "proposed", "sds", "counts", "tallies", "state")),
-            self.thin,
-            m["draws"],
+            self.common.thin,
+            self._draws,
         )
 
-    def restart(self):
+    def _restart(self):
         """Make every chain evaluate its current parameters before its next proposal."""
         counts = self.memory["counts"].to_numpy().copy()
         counts[:, ck.MOVED] = ck.EVERYTHING
         counts[:, ck.STALLED] = 0
-        self._done = int(counts[:, ck.STEP].min())
         pk.deep_copy(self.memory["counts"], counts)
         pk.deep_copy(self.memory["proposed"], self.memory["values"])
 
-    def replay(self, replays):
-        """Replay the recorded steps `replays` times, but not beyond the last step."""
-        n_steps = min(replays * _STEPS, self.n_steps - self._done + 1)
-        for _ in range(-(-n_steps // self._steps)):
-            self._graph.replay()
-        self.counts = self.array("counts")
-        self._done = int(self.counts[:, ck.STEP].min())
+
+class Chains:
+    """C chains of equal length on one data set, on one space, or divided among workers and spaces.
+
+    The decisions that concern all chains are made here, from the states of all: when pairs are listed, and
+    for which parameters. The random numbers of a chain depend on its number only, and its sums are over the
+    common list. Draws therefore have the same bits for any number of workers and spaces.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    starts : list of Parameters, one a chain
+    free : tuple of str
+    priors : dict, by coordinate
+    n_rows, thin, seed : int
+        Each chain makes n_rows * thin steps; one in `thin` is kept.
+    scale : float
+        The magnitude of the log-likelihood, to which the error bound is relative.
+    widths : ndarray, shape (n_free,), optional
+        Of the first proposals, relative to the coordinates.
+    """
+
+    def __init__(self, likelihood, starts, free, priors, n_rows, thin, seed, scale, widths):
+        self.free, self.thin, self.n_steps, self.n_chains = free, thin, n_rows * thin, len(starts)
+        tolerance = 0.5 * likelihood.error_bound * abs(scale)
+        self.lists = ListSchedule(_first_cut(likelihood, starts, tolerance))
+        self._memory = first_memory(likelihood, starts, free, n_rows, widths)
+        self.range = self.lists.range_of(values := self.array("values"))
+        self._number, self._is_new = 0, True
+        common = starts[0], float(values[:, 1].min()), free, priors, n_rows, thin, seed, tolerance
+        data, where = likelihood, (None, likelihood.space)
+        if likelihood.shared_by is not None:
+            sums, where = likelihood.sums, likelihood.shared_by
+            same = "background_self", "error_bound", "horizon_h", "background", "repeats"
+            data = {name: getattr(likelihood, name) for name in same} | {
+                "locations": sums.locations,
+                "times": sums.times,
+                "method": likelihood.requested,
+                "dtype": "float64" if sums.dtype is np.float64 else "mixed",
+                "marks": sums.marks,
+                "reference_mark": None if sums.marks is None else 0.0,
+            }
+        make = functools.partial(LocalChains, data, Common(*common))
+        pieces = [Piece(k, k + 1) for k in range(self.n_chains)]
+        self._shards = Shards(make, pieces, client=where[0], space=where[1], label="hawkes chains")
+
+    @property
+    def counts(self):
+        """Return the counts of all chains at the last check."""
+        return self._memory["counts"]
 
     def array(self, name):
-        """Return a host copy of an array of the chains' memory by name."""
-        return self.memory[name].to_numpy()
-
-    def arrays(self):
-        """Return host copies of all arrays of the chains' memory."""
-        return {name: np.array(self.array(name)) for name in self.memory}
+        """Return an array of the chains' memory by name."""
+        return self._memory[name]
 
     def advance(self, replays):
         """Advance all chains by some replays; return the number of steps that every chain has completed
         since the beginning."""
-        self.replay(replays)
-        done = self._done
+        arrays = {name: array for name, array in self._memory.items() if name != "draws"}
+        before = arrays["counts"][:, ck.STEP] // self.thin
+        look = Request(self._number, self.range, self._is_new, arrays, replays)
+        found = self._shards.map("advance", look)
+        for row, begun, one in zip(self._memory["draws"], before, found):
+            row[begun : begun + len(one["draws"])] = one["draws"]
+        self._memory |= {name: np.stack([one[name] for one in found]) for name in arrays}
+        self._number, self._is_new = self._number + 1, False
         range_ = self.lists.next(self.counts, self.array)
         if range_ is not None:
-            self.list_anew(range_)
-        return done
-
-    def list_anew(self, range_):
-        """List the pairs for another range, and restart the chains there."""
-        pk.deep_copy(self._bounds, self._bounds_of(range_))
-        self._prepare(range_)
-        self.restart()
-
-    def load(self, arrays):
-        """Copy arrays, with or without draws, to the memory of the chains."""
-        for name, array in arrays.items():
-            pk.deep_copy(self.memory[name], np.ascontiguousarray(array))
-
-    def catch_up(self):
-        """Continue from loaded memory of chains whose current parameters were already evaluated."""
-        self.restart()
-        with pk.use(self.space):
-            self._launch_step()
+            self.range, self._is_new = range_, True
+        return int(self.counts[:, ck.STEP].min())
 
     # ---- state stored on disk
     def snapshot(self):
-        """Return the complete state of the chains, from which they can be continued, as host arrays."""
-        return self.arrays() | self.lists.arrays(self.range)
+        """Return the complete state of the chains, from which they can be continued."""
+        arrays = {name: array.copy() for name, array in self._memory.items()}
+        return arrays | self.lists.arrays(self.range)
 
     def restore(self, arrays):
         """Continue from the arrays of a snapshot."""
-        self.load({name: arrays[name] for name in self.memory})
-        self.list_anew(self.lists.restore(arrays))
+        self._memory = {name: np.array(arrays[name]) for name in self._memory}
+        self.range, self._is_new = self.lists.restore(arrays), True
+        self._number += 1  # invalidates the chains that workers and spaces hold
 
 
 def first_memory(likelihood, starts, free, n_rows, widths):

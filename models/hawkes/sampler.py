@@ -33,7 +33,6 @@ from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .posterior import Posterior
 from .priors import check_start, in_words, log_prior
-from .spread_chains import SpreadChains
 
 
 _REPLAYS = 4  # replays, of 25 steps each, between two checks of the chains
@@ -140,8 +139,7 @@ def sample_posterior(
         starts, widths, scale = _starts(store, likelihood, given, free, priors, least, n_chains, seed)
         stored, stop = StoredDraws(store, n_chains, n_rows, len(free) + 1, thin), None
         if not stored.ended:
-            make = Chains if likelihood.shared_by is None else SpreadChains
-            chains = make(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
+            chains = Chains(likelihood, starts, free, cut, n_rows, thin, seed, scale, widths)
             if stored.state:
                 chains.restore(stored.arrays())
             stop = _run(chains, stored, progress)

@@ -22,7 +22,7 @@ from portable.models.hawkes import (
     sample_posterior,
     uniform,
 )
-from portable.models.hawkes.chains import Chains
+from portable.models.hawkes.chains import Chains, LocalChains
 from docs.papers.hawkes_numbers import attainable
 from portable.errors import DTypeError, InputError
 
@@ -112,9 +112,9 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     far = [replace(PARAMS, omega=20.0, h=0.01, theta=0.9)] * 2
     options = {"n_chains": 2, "n_draws": 600, "n_warmup": 0, "start": far, "seed": 3}
     lists = []
-    prepare = Chains._prepare
+    prepare = LocalChains._prepare
     monkeypatch.setattr(
-        Chains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1]
+        LocalChains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1]
     )
     likelihood = Likelihood(locations, times, error_bound=1e-12, space=space)
     listed = sample_posterior(likelihood, **options)
