@@ -138,26 +138,22 @@ class Range(Frozen):
         return cut <= self.cut and all(a <= v <= b for a, v, b in zip(self.low, p, self.high))
 
 
-class _Visit:
-    """Launches that count and list the pairs whose exponent does not exceed `cut`, on the default space."""
+def _visit(events, trigger, p, cut, dtype):
+    """Return the order of the events by cells, and a function that lists the pairs whose exponent does not
+    exceed `cut`, on the default space: it returns r2, dt and marks as Views of n_places entries, and writes
+    `earlier` if `fill` is 2, or only the counts if it is 0."""
+    most = events.largest(trigger)
+    grid = Grid(events, trigger.reach_km(p, cut, most), np.float64)
+    where = *grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
+    head = events.n_events, list_pairs, trigger.functions, pk.static(events.n_dims)
 
-    def __init__(self, events, trigger, p, cut, dtype):
-        most = events.largest(trigger)
-        self.grid, self._dtype = Grid(events, trigger.reach_km(p, cut, most), np.float64), dtype
-        self._head = events.n_events, list_pairs, trigger.functions, pk.static(events.n_dims)
-        self._marked = trigger.marked
-        self._args = *self.grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
-
-    def count(self, counts):
-        self.list(0, 0, counts, counts, counts, counts)  # writes only the counts
-
-    def list(self, fill, n_places, counts, first, stride, earlier):
-        """Return r2, dt and marks of the pairs as Views of n_places entries, and write `earlier` if fill
-        is 2."""
+    def visit(fill, n_places, counts, first, stride, earlier):
         n = max(n_places, 1)
-        found = [pk.zeros(size, self._dtype) for size in (n, n, n if self._marked else 1)]
-        launch(*self._head, pk.static(fill), *self._args, counts, first, stride, *found, earlier)
+        found = [pk.zeros(size, dtype) for size in (n, n, n if trigger.marked else 1)]
+        launch(*head, pk.static(fill), *where, counts, first, stride, *found, earlier)
         return found
+
+    return grid.order, visit
 
 
 class PairList:
@@ -176,13 +172,13 @@ class PairList:
         self.range, self.trigger = range_, trigger
         with pk.use(events.space):
             slowest = trigger.slowest(range_.low, range_.high)
-            visit = _Visit(events, trigger, slowest, range_.cut, dtype)
+            order, visit = _visit(events, trigger, slowest, range_.cut, dtype)
             counts = events.room("counts", np.int64)
-            visit.count(counts)
-            n_places, first, stride = self._lay_out(events, counts, visit.grid.order)
+            visit(0, 0, *(counts,) * 4)
+            n_places, first, stride = self._lay_out(events, counts, order)
             if n_places > MOST_PAIRS:
                 raise OverflowError(f"{self.n_pairs} pairs count; at most {MOST_PAIRS} are stored")
-            self.r2, self.dt, self.marks = visit.list(1, n_places, counts, first, stride, counts)
+            self.r2, self.dt, self.marks = visit(1, n_places, counts, first, stride, counts)
         self._policy = pk.TeamPolicy(self.n_teams, WIDTH, space=events.space)
 
     def _lay_out(self, events, counts, order):
@@ -245,9 +241,9 @@ def all_pairs_within(events, params, cut):
     and their later and earlier events (arrays)."""
     trigger, n_events = params.triggering, events.n_events
     with pk.use(events.space):
-        visit = _Visit(events, trigger, params.trigger_values, cut, np.float64)
+        order, visit = _visit(events, trigger, params.trigger_values, cut, np.float64)
         counts = pk.zeros(n_events, np.int64)
-        visit.count(counts)
+        visit(0, 0, *(counts,) * 4)
         lengths = counts.to_numpy()
         n_pairs = int(lengths.sum())
         if n_pairs > MOST_PAIRS:
@@ -257,6 +253,5 @@ def all_pairs_within(events, params, cut):
             )
         rows = pk.copy_of(np.cumsum(lengths) - lengths), pk.copy_of(np.ones(n_events, np.int64))
         earlier = pk.zeros(max(n_pairs, 1), np.int64)
-        pairs = visit.list(2, n_pairs, counts, *rows, earlier)
-        order = visit.grid.order.to_numpy()
+        pairs, order = visit(2, n_pairs, counts, *rows, earlier), order.to_numpy()
     return *pairs, np.repeat(order, lengths), order[earlier.to_numpy()[:n_pairs]]
