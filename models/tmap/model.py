@@ -534,13 +534,10 @@ class TransientMAP:
             `runs` are not Runs.
         """
         packed, shared = self._packed_in(runs, space)
-        found = pk.empty(packed.n_rows * self.n_branches * kernels.PACK, space=packed.space)
         out = pk.empty((runs.n_gaps, self.n_branches), space=packed.space)
         *flags, rows, table = shared
-        own = *flags, tiny(np.float64), rows, table, *packed.views, found
+        own = *flags, tiny(np.float64), rows, table, *packed.views, packed.begin, out
         launch(packed.teams(), run_kernels.branch_probabilities, *own)
-        places = packed.offset, packed.steps, packed.lengths, packed.begin
-        launch(packed.teams(), run_kernels.hand_back, *flags[:2], *places, found, out)
         return out.to_numpy()
 
     def rescaled(
@@ -587,12 +584,8 @@ class TransientMAP:
             faded,
             rows,
             table,
-            packed.offset,
-            packed.steps,
-            packed.lengths,
+            *packed.views,
             packed.begin,
-            packed.open_end,
-            packed.gaps,
             out,
         )
         return out.to_numpy()

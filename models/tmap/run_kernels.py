@@ -51,10 +51,24 @@ def lay_out(team, unit, never, tiny, offset, steps, lengths, begin, values, gaps
 
 @pk.kernel
 def branch_probabilities(
-    team, n, r, censoring, rounded, faded, tiny, model, table, offset, steps, lengths, open_end, gaps, found
+    team,
+    n,
+    r,
+    censoring,
+    rounded,
+    faded,
+    tiny,
+    model,
+    table,
+    offset,
+    steps,
+    lengths,
+    open_end,
+    gaps,
+    begin,
+    out,
 ):
-    """Compute q_i[k] of (8) for every gap, into `found`, shape (n_rows R PACK,), which holds g in the forward
-    pass."""
+    """Compute q_i[k] of (8) for every gap, into `out`, shape (n_gaps, R), which holds g in the forward pass."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)
@@ -62,6 +76,7 @@ def branch_probabilities(
     stretched = pk.local(n, pk.float64)
     pack = team.league_rank
     for lane in team.thread_range(PACK):
+        first = begin[pack, lane]
         length = lengths[pack, lane]
         complete = length - open_end[pack, lane] if censoring else length
         for i in range(r):
@@ -70,12 +85,11 @@ def branch_probabilities(
             g[i] = 0.0
         for k in range(steps[pack]):
             if k < complete:
-                row = offset[pack] + k
-                x, log_x = gap_at(gaps, row, lane)
+                x, log_x = gap_at(gaps, offset[pack] + k, lane)
                 weigh(r, rounded, table, model, x, log_x, faded, a, g)
                 step_on(r, model, g, a)
                 for i in range(r):
-                    found[at(row, n, i, lane)] = g[i]
+                    out[first + k, i] = g[i]
         end = 0.0
         for i in range(r):
             q[i] = g[i] * model[EXIT, i]
@@ -88,25 +102,13 @@ def branch_probabilities(
                 survive(n, r, model, x, log_x, a, q, stretched)
         for back in range(steps[pack]):
             k = steps[pack] - 1 - back
-            row = offset[pack] + k
             if k < length - 1:
                 for i in range(r):
-                    g[i] = found[at(row, n, i, lane)]
+                    g[i] = out[first + k, i]
                 step_back(r, model, tiny, g, q, u)
             if k < length:
                 for i in range(r):
-                    found[at(row, n, i, lane)] = q[i]
-
-
-@pk.kernel
-def hand_back(team, n, r, offset, steps, lengths, begin, found, out):
-    """Copy `found` of `branch_probabilities` to the order of the gaps, shape (n_gaps, R)."""
-    pack = team.league_rank
-    for lane in team.thread_range(PACK):
-        for k in range(steps[pack]):
-            if k < lengths[pack, lane]:
-                for i in range(r):
-                    out[begin[pack, lane] + k, i] = pk.float64(found[at(offset[pack] + k, n, i, lane)])
+                    out[first + k, i] = q[i]
 
 
 @pk.kernel
@@ -124,9 +126,9 @@ def rescale(
     offset,
     steps,
     lengths,
-    begin,
     open_end,
     gaps,
+    begin,
     out,
 ):
     """Compute the probability of a gap no longer than each, given the previous gaps and that there is a gap.
