@@ -1,4 +1,4 @@
-"""Several chains of Algorithm 1, on one space or several: their memory, and the launches that advance them."""
+"""Chains of Algorithm 1, on one space or several: their memory, and the launches that advance them."""
 
 import functools
 import math
@@ -137,11 +137,8 @@ class LocalChains:
         # one additional step, because the first step after a restart evaluates the current parameters
         n = self.n_steps = common.n_rows * common.thin + 1
         self._steps = -(-n // -(-n // _SHORT)) if n <= _FEW else _STEPS
-        self.trigger, self.sums, self.space = (
-            self.kind.triggering,
-            self.likelihood.sums,
-            self.likelihood.space,
-        )
+        self.trigger, self.sums = self.kind.triggering, self.likelihood.sums
+        self.space = self.sums.space
         self.given = self.likelihood.background is not None
         self.scales_moved = any(name in ("tau_x", "tau_t") for name in self.free)
         n = self.likelihood.n_events
@@ -189,8 +186,8 @@ class LocalChains:
             yield {name: array[k] for name, array in found.items()} | {"draws": draws}
 
     def _begin(self, first, arrays):
-        """Copy the memory of some chains to the space; `first` is the number of the first of these among all,
-        which determines their random numbers."""
+        """Copy the memory of some chains to the space; `first` is the number of the first of these, which
+        determines their random numbers."""
         self._first, self.n_chains = first, len(arrays["counts"])
         self._missed_mu = self._keep_background(self.common.start)
         with pk.use(self.space):
@@ -348,16 +345,7 @@ class Chains:
         common = starts[0], float(values[:, 1].min()), free, priors, n_rows, thin, seed, tolerance
         data, where = likelihood, (None, likelihood.space)
         if likelihood.shared_by is not None:
-            sums, where = likelihood.sums, likelihood.shared_by
-            same = "background_self", "error_bound", "horizon_h", "background", "repeats"
-            data = {name: getattr(likelihood, name) for name in same} | {
-                "locations": sums.locations,
-                "times": sums.times,
-                "method": likelihood.requested,
-                "dtype": "float64" if sums.dtype is np.float64 else "mixed",
-                "marks": sums.marks,
-                "reference_mark": None if sums.marks is None else 0.0,
-            }
+            data, where = _arguments_of(likelihood), likelihood.shared_by
         make = functools.partial(LocalChains, data, Common(*common))
         pieces = [Piece(k, k + 1) for k in range(self.n_chains)]
         self._shards = Shards(make, pieces, client=where[0], space=where[1], label="hawkes chains")
@@ -398,6 +386,19 @@ class Chains:
         self._memory = {name: np.array(arrays[name]) for name in self._memory}
         self.range, self._is_new = self.lists.restore(arrays), True
         self._number += 1  # invalidates the chains that workers and spaces hold
+
+
+def _arguments_of(likelihood):
+    """Return the arguments of a Likelihood, except where it is computed."""
+    sums, same = likelihood.sums, ("background_self", "error_bound", "horizon_h", "background", "repeats")
+    return {name: getattr(likelihood, name) for name in same} | {
+        "locations": sums.locations,
+        "times": sums.times,
+        "method": likelihood.requested,
+        "dtype": "float64" if sums.dtype is np.float64 else "mixed",
+        "marks": sums.marks,
+        "reference_mark": None if sums.marks is None else 0.0,
+    }
 
 
 def first_memory(likelihood, starts, free, n_rows, widths):

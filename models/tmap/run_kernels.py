@@ -68,7 +68,7 @@ def branch_probabilities(
     begin,
     out,
 ):
-    """Compute q_i[k] of (8) for every gap, into `out`, shape (n_gaps, R), which holds g in the forward pass."""
+    """Compute q_i[k] of (8) for every gap, into `out`, shape (n_gaps, R); there g is in the forward pass."""
     a = pk.local(n, gaps.dtype)
     g = pk.local(n, gaps.dtype)
     q = pk.local(n, gaps.dtype)

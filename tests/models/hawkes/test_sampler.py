@@ -113,9 +113,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
     options = {"n_chains": 2, "n_draws": 600, "n_warmup": 0, "start": far, "seed": 3}
     lists = []
     prepare = LocalChains._prepare
-    monkeypatch.setattr(
-        LocalChains, "_prepare", lambda self, range_: (lists.append(range_), prepare(self, range_))[1]
-    )
+    monkeypatch.setattr(LocalChains, "_prepare", lambda *args: (lists.append(args), prepare(*args))[1])
     likelihood = Likelihood(locations, times, error_bound=1e-12, space=space)
     listed = sample_posterior(likelihood, **options)
     assert len(lists) > 3
