@@ -1,6 +1,5 @@
 """Test the reasons why a kernel stays below its roof: each cause from evidence that is constructed for it."""
 
-import dataclasses
 import math
 from dataclasses import replace
 
@@ -20,6 +19,7 @@ from portable.roofline.reasons import reason
 from portable.roofline.timing import Samples
 from tests.roofline import fakes, shown
 
+pytestmark = pytest.mark.usefixtures("serial")
 CLOCK = 1e9
 RATES = {  # rates of a made-up machine: one core at 1 GHz, eight lanes
     "fma float64": ("flop", 32e9),
@@ -35,13 +35,17 @@ RATES = {  # rates of a made-up machine: one core at 1 GHz, eight lanes
 }
 
 
+def rated(machine, rates):
+    """Return the machine with other rates, or more of them."""
+    made = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in rates.items()}
+    return replace(machine, items=machine.items | made)
+
+
 @pytest.fixture(scope="module")
 def machine():
-    items = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in RATES.items()}
     levels = [("L1", 32 << 10), ("L2", 1 << 20), ("DRAM", None)]
-    return Ceilings(
-        "serial", "2026-01-01T00:00:00+00:00", fakes.machine(space="serial"), CLOCK, levels, items
-    )
+    facts = fakes.machine(space="serial")
+    return rated(Ceilings("serial", "2026-01-01T00:00:00+00:00", facts, CLOCK, levels, {}), RATES)
 
 
 def why(machine, counts, seconds, inside=None, samples=None):
@@ -49,6 +53,15 @@ def why(machine, counts, seconds, inside=None, samples=None):
     roof = Analysis(seconds, [("k", counts, bound(counts, machine), inside or seconds)], [])
     found = reason(roof, machine, samples)
     return found and (found["causes"][0]["name"], found["text"])
+
+
+def shown_kernel(machine, counts, seconds):
+    return Analysis(seconds, [("k", counts, bound(counts, machine), seconds)], []).kernels[0]
+
+
+def named(name, kernel, machine):
+    """List the causes of that name."""
+    return [cause for cause in causes(kernel, machine) if cause.name == name]
 
 
 def test_near_the_roof_nothing_is_asked(machine):
@@ -91,7 +104,7 @@ def test_kernels_that_lose_are_named_with_their_part(machine):
         "Kernel histogram, 50% of the time, at 0." in found["text"]
         and "Kernel dot, 26% of the time" in found["text"]
     )
-    same = {name: dataclasses.replace(counts["copy"], kernel=name) for name in ("left", "right")}
+    same = {name: replace(counts["copy"], kernel=name) for name in ("left", "right")}
     launches = [(name, c, bound(c, machine), 5e-3) for name, c in same.items()]
     text = reason(Analysis(0.01, launches, []), machine)["text"]
     assert (
@@ -114,7 +127,7 @@ def test_a_loss_in_many_places(machine):
 def test_atomics_that_meet(machine):
     counts = shown.counted()["histogram"]
     took = sum(counts.atomics.values()) / 1e7
-    one_line = dataclasses.replace(counts, lines={names: (1, 1) for names in counts.lines})
+    one_line = replace(counts, lines={names: (1, 1) for names in counts.lines})
     name, text = why(machine, one_line, took)
     assert name == "together" and "4.10 k atomic operations wait for each other" in text
     assert why(machine, counts, took)[0] != "together"  # two cores seldom update the same of many lines
@@ -122,17 +135,16 @@ def test_atomics_that_meet(machine):
 
 def test_without_meeting_atomic_operations_take_what_they_do_apart(machine):
     counts = shown.counted()["histogram"]
-    counts = dataclasses.replace(counts, lines={names: (1, 1) for names in counts.lines})
+    counts = replace(counts, lines={names: (1, 1) for names in counts.lines})
     took = 3 * atomics(counts, machine, "apart")
-    (found,) = (c for c in causes(shown_kernel(machine, counts, took), machine) if c.name == "together")
+    (found,) = named("together", shown_kernel(machine, counts, took), machine)
     least = atomics(counts, machine, "apart") + moving(counts, machine) + machine.rate("launch")
     assert found.gain == pytest.approx(took / least)
 
 
 def test_lanes_that_are_masked_off(machine):
     x = np.where(np.arange(shown.N) % 8, -1.0, 1.0)
-    with pk.use("serial"):
-        counts = roofline.count(shown.N, rare_exp, x, np.ones(shown.N))
+    counts = roofline.count(shown.N, rare_exp, x, np.ones(shown.N))
     assert (
         counts.executed_totals["special"] == {"exp float64": shown.N}
         and sum(counts.special.values()) == shown.N // 8
@@ -153,14 +165,13 @@ def rare_exp(i, x, y):
 
 def test_scattered_elements(machine):
     executed = {("", "masked.gather", "<8 x double>"): 4 * shown.N}
-    counts = dataclasses.replace(shown.counted()["copy"], executed=executed)
+    counts = replace(shown.counted()["copy"], executed=executed)
     name, text = why(machine, counts, 4 * 8 * shown.N / (2 * CLOCK))
     assert name == "scattered" and "at scattered places" in text
 
 
 def test_a_launch_that_costs_as_much_as_its_work(machine):
-    with pk.use("serial"):
-        counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
+    counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
     assert bound(counts, machine).by == "launch"
     assert why(machine, counts, 1.9e-6)[0] == "launch"
 
@@ -177,14 +188,11 @@ def test_other_work_on_the_machine(machine):
 
 
 def test_too_few_indices_for_the_machine(machine):
-    threads = dataclasses.replace(machine, space="threads:4")
+    threads = replace(machine, space="threads:4")
     with pk.use("threads:4"):
         counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1))
     least = bound(counts, threads).seconds
-    causes = reason(Analysis(4 * least, [("k", counts, bound(counts, threads), 4 * least)], []), threads)[
-        "causes"
-    ]
-    assert "parallelism" in [cause["name"] for cause in causes]
+    assert named("parallelism", shown_kernel(threads, counts, 4 * least), threads)
 
 
 @pk.kernel
@@ -206,7 +214,7 @@ def test_there_is_always_a_reason(machine, name, slow):
 
 
 def test_neighbouring_threads_that_read_far_apart(machine):
-    counts = dataclasses.replace(shown.counted()["copy"], executed=None, on_device=True, apart=10**6)
+    counts = replace(shown.counted()["copy"], executed=None, on_device=True, apart=10**6)
     name, text = why(machine, counts, 32e6 / 64e9)
     assert (
         name == "overfetch"
@@ -216,7 +224,7 @@ def test_neighbouring_threads_that_read_far_apart(machine):
 
 
 def test_threads_that_wait_say_how_many_have_room(machine):
-    counts = dataclasses.replace(
+    counts = replace(
         shown.counted()["copy"],
         executed=None,
         on_device=True,
@@ -228,11 +236,7 @@ def test_threads_that_wait_say_how_many_have_room(machine):
 @pytest.fixture(scope="module")
 def with_gathers(machine):
     """Return the machine with a rate of gathers from memory."""
-    more = {"gather L2": 5e8, "gather DRAM": 1e7}
-    return dataclasses.replace(
-        machine,
-        items=machine.items | {n: Ceiling(n, "op", Samples((r,)), "made up") for n, r in more.items()},
-    )
+    return rated(machine, {"gather L2": ("op", 5e8), "gather DRAM": ("op", 1e7)})
 
 
 @pk.kernel
@@ -241,8 +245,7 @@ def gathered(i, place, table, y):
 
 
 def gather_of(n, places):
-    with pk.use("serial"):
-        return roofline.count(n, gathered, places, np.ones(500_000), np.zeros(n))
+    return roofline.count(n, gathered, places, np.ones(500_000), np.zeros(n))
 
 
 def test_a_gather_from_all_over_memory(with_gathers):
@@ -258,21 +261,20 @@ def scattered(i, place, x, out):
     out[place[i]] = x[i]
 
 
-@pytest.mark.parametrize("slow, named", [(0.6, True), (1.0, True), (2.0, True), (3.9, True), (4.1, False)])
-def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers, slow, named):
+@pytest.mark.parametrize("slow, told", [(0.6, True), (1.0, True), (2.0, True), (3.9, True), (4.1, False)])
+def test_a_scatter_to_all_over_memory_moves_each_line_once_or_twice(with_gathers, slow, told):
     n = 100_000
     places = default_rng(0).permutation(500_000)[:n]
-    with pk.use("serial"):
-        counts = roofline.count(n, scattered, places, np.ones(n), np.zeros(500_000))
+    counts = roofline.count(n, scattered, places, np.ones(n), np.zeros(500_000))
     found = causes(shown_kernel(with_gathers, counts, slow * n / 1e7), with_gathers)
-    assert any("brings a line" in c.text for c in found) is named
+    assert any("brings a line" in c.text for c in found) is told
 
 
 def test_a_gather_from_all_over_a_gpus_memory(with_gathers):
     """Each element needs a sector, at the rate of gathers: slower than its bytes at the bandwidth."""
     n = 100_000
     counts = gather_of(n, default_rng(0).permutation(500_000)[:n])
-    counts = dataclasses.replace(counts, executed=None, on_device=True, apart=n)
+    counts = replace(counts, executed=None, on_device=True, apart=n)
     name, text = why(with_gathers, counts, n / 1e7)
     assert name == "overfetch" and "brings 32 bytes from DRAM: up to " in text
 
@@ -301,29 +303,26 @@ def summed_table(i, table, out):
 
 
 def test_what_a_whole_warp_reads_is_asked_for_once(machine):
-    with pk.use("serial"):
-        counts = roofline.count(64, summed_table, np.ones(500), np.zeros(64))
+    counts = roofline.count(64, summed_table, np.ones(500), np.zeros(64))
     _, alike = explained(counts, pk.RangePolicy(0, 64), table="uniform", out="contiguous")
     assert alike == 8 * 500 * 64
-    on_gpu = dataclasses.replace(counts, executed=None, on_device=True, alike=alike)
+    on_gpu = replace(counts, executed=None, on_device=True, alike=alike)
     asked = shown_kernel(machine, on_gpu, 1.0).near_bytes
     assert asked == alike // 32 + (counts.loaded - alike) + counts.stored
-    code = dataclasses.replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out stays in a register
+    code = replace(on_gpu, executed={("", "load", "double"): 500 * 64})  # out stays in a register
     assert shown_kernel(machine, code, 1.0).near_bytes == alike // 32
 
 
-@pytest.mark.parametrize("slow, named", [(60.0, False), (140.0, True), (1000.0, True), (5000.0, False)])
-def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, monkeypatch, slow, named):
+@pytest.mark.parametrize("slow, told", [(60.0, False), (140.0, True), (1000.0, True), (5000.0, False)])
+def test_one_team_fills_neither_the_multiprocessors_nor_one_of_them(machine, monkeypatch, slow, told):
     """With 132 multiprocessors and room for sixteen teams on each, the time is between those of one team and
     one multiprocessor, or has another cause."""
     monkeypatch.setattr(pk, "concurrency", lambda space: 16 * 132)
-    gpu = dataclasses.replace(machine, space="cuda")
-    with pk.use("serial"):
-        counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1), executed=False)
-    counts = dataclasses.replace(counts, on_device=True)
-    kernel = shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds)
-    found = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
-    assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if named else [])
+    gpu = replace(machine, space="cuda")
+    counts = roofline.count(pk.TeamPolicy(1), busy, np.zeros(1), executed=False)
+    counts = replace(counts, on_device=True)
+    found = named("parallelism", shown_kernel(gpu, counts, slow * bound(counts, gpu).seconds), gpu)
+    assert [c.gain for c in found] == ([pytest.approx(slow, rel=0.02)] if told else [])
 
 
 def on_a_gpu(machine, monkeypatch, counts, seconds, n=2112 * 128, **more):
@@ -338,7 +337,7 @@ def test_the_longest_thread_stays_where_lanes_are_idle_no_longer(machine, monkey
     kernel, gpu = on_a_gpu(
         machine, monkeypatch, shown.counted()["axpy"], 101e-6, masked=0.75, alone=21e-6, executed=None
     )
-    (found,) = [c for c in causes(kernel, gpu) if c.name == "divergence"]
+    (found,) = named("divergence", kernel, gpu)
     share = math.hypot(0.25 * (101e-6 - 20e-6), moving(kernel.counts, gpu))
     assert found.gain == pytest.approx(101e-6 / (1e-6 + 20e-6 + share))
 
@@ -351,7 +350,7 @@ def test_a_thread_among_many_has_its_share_to_do(machine, monkeypatch):
         kernel, gpu = on_a_gpu(
             machine, monkeypatch, shown.counted()["axpy"], 151e-6, n=2112, alone=alone and alone + 1e-6
         )
-        (found,) = [c for c in causes(kernel, gpu) if c.name == "parallelism"]
+        (found,) = named("parallelism", kernel, gpu)
         assert found.gain == pytest.approx(151e-6 / (1e-6 + alone / 128 + kernel.bound.seconds))
 
 
@@ -363,7 +362,7 @@ def test_what_a_gpu_has_to_start_beside_conversions(with_conversions, monkeypatc
     kernel, gpu = on_a_gpu(
         with_conversions, monkeypatch, shown.counted()["axpy"], 100 * n / 2e9, executed=executed
     )
-    (found,) = [c for c in causes(kernel, gpu) if c.name == "conversions"]
+    (found,) = named("conversions", kernel, gpu)
     assert found.gain == pytest.approx(kernel.seconds / least)
 
 
@@ -382,7 +381,7 @@ def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch
     kernel, gpu = on_a_gpu(
         machine, monkeypatch, shown.counted()["copy"], 1.5 * 20 * n / 1e9, text=text, executed=executed
     )
-    (found,) = [c for c in causes(kernel, gpu) if c.name == "special"]
+    (found,) = named("special", kernel, gpu)
     rest = math.hypot(20 * n / 16e9, moving(kernel.counts, gpu))
     assert found.gain == pytest.approx(kernel.seconds / (rest + 1e-6 + 4 * 20 / CLOCK))
 
@@ -390,9 +389,7 @@ def test_special_functions_leave_a_gpus_thread_its_own_time(machine, monkeypatch
 def test_atomics_that_cost_no_more_where_they_meet(machine):
     """Atomics that take as long with one thread are not slow because of contention."""
     counts = shown.counted()["histogram"]
-    alone = dataclasses.replace(
-        machine, items=machine.items | {"atomic apart int64": machine.items["atomic together int64"]}
-    )
+    alone = rated(machine, {"atomic apart int64": RATES["atomic together int64"]})
     assert why(alone, counts, 1.9 * bound(counts, alone).seconds)[0] != "together"
 
 
@@ -412,18 +409,13 @@ def test_a_gather_of_neighbours_brings_no_line_for_each(with_gathers):
 
 def test_elements_of_which_each_has_its_own_line(with_gathers):
     x = np.ones(16 * shown.N)
-    with pk.use("serial"):
-        counts = roofline.count(shown.N, layer.axpy, 2.0, x[::16], x[8::16])
+    counts = roofline.count(shown.N, layer.axpy, 2.0, x[::16], x[8::16])
     name, text = why(
         with_gathers,
         counts,
         0.95 * counts.line_bytes / with_gathers.bandwidth(with_gathers.level_of(counts.line_bytes)),
     )
     assert name == "overfetch" and "lie apart, in lines of 786 kB" in text and ": up to " in text
-
-
-def shown_kernel(machine, counts, seconds):
-    return Analysis(seconds, [("k", counts, bound(counts, machine), seconds)], []).kernels[0]
 
 
 def test_a_gain_ends_at_the_roof(machine):
@@ -437,10 +429,9 @@ def test_a_gain_ends_at_the_roof(machine):
 
 
 def test_lanes_that_no_index_fills_are_no_divergence(machine):
-    with pk.use("serial"):
-        counts = roofline.count(9, layer.axpy, 2.0, np.ones(9), np.ones(9))
+    counts = roofline.count(9, layer.axpy, 2.0, np.ones(9), np.ones(9))
     assert counts.masked > 0.3
-    assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
+    assert not named("divergence", shown_kernel(machine, counts, 1e-5), machine)
 
 
 @pk.kernel
@@ -461,9 +452,8 @@ def column_sums(i, a, out):
 
 def test_rows_across_lanes_are_named_with_their_line(machine):
     """Each index reads contiguous elements, so that a pack of indices gathers elements a row apart."""
-    with pk.use("serial"):
-        counts = roofline.count(64, row_sums, np.ones((64, 256)), np.zeros(64))
-        other_layout = roofline.count(64, column_sums, np.ones((256, 64)), np.zeros(64))
+    counts = roofline.count(64, row_sums, np.ones((64, 256)), np.zeros(64))
+    other_layout = roofline.count(64, column_sums, np.ones((256, 64)), np.zeros(64))
     slow = 4 * bound(counts, machine).seconds
     name, text = why(machine, counts, slow)
     assert (
@@ -476,8 +466,7 @@ def test_rows_across_lanes_are_named_with_their_line(machine):
 def test_a_level_holds_what_it_was_seen_to_hold(machine):
     """Twice the measured capacity of the cache comes from memory, whatever size the system states."""
     counts = shown.counted()["axpy"]
-    seen = Ceiling("capacity L2", "byte", Samples((counts.compulsory / 2,)), "made up")
-    busier = dataclasses.replace(machine, items=machine.items | {seen.name: seen})
+    busier = rated(machine, {"capacity L2": ("byte", counts.compulsory / 2)})
     assert bound(counts, machine).level == "L2" and bound(counts, busier).level == "DRAM"
 
 
@@ -490,12 +479,9 @@ def test_lines_at_scattered_places_come_from_the_level_that_keeps_them(with_gath
     """A column of 600 lines, 38 kB, exceeds the first cache but not the second, though the matrix exceeds
     both: an element costs a line from the second cache, not from memory."""
     n = 600
-    more = {"gather L1": 4e9, "gather L2": 5e8, "gather DRAM": 1e7}
-    items = {name: Ceiling(name, "op", Samples((rate,)), "made up") for name, rate in more.items()}
-    machine = dataclasses.replace(with_gathers, items=with_gathers.items | items)
+    machine = rated(with_gathers, {"gather L1": ("op", 4e9)})
     a = np.ones((n, n))
-    with pk.use("serial"):
-        counts = roofline.count(pk.MDRangePolicy((0, 0), (n, n)), turned, a, a.copy())
+    counts = roofline.count(pk.MDRangePolicy((0, 0), (n, n)), turned, a, a.copy())
     seconds = n * n / 5e8 + n * n / 8 / 1e7
     found = causes(shown_kernel(machine, counts, 1.2 * seconds), machine)
     assert found[0].name == "overfetch" and found[0].seconds == pytest.approx(1.2 * seconds, rel=0.05)
@@ -512,8 +498,7 @@ def with_conversions(machine):
         "no fma float32": ("flop", 32e9),
         "copy L1": ("B", 100e9),
     }
-    items = {name: Ceiling(name, unit, Samples((rate,)), "made up") for name, (unit, rate) in more.items()}
-    return dataclasses.replace(machine, items=machine.items | items)
+    return rated(machine, more)
 
 
 @pk.kernel
@@ -523,8 +508,7 @@ def whole(i, x, y):
 
 
 def test_conversions_cost_their_rate(with_conversions):
-    with pk.use("serial"):
-        counts = roofline.count(shown.N, whole, np.ones(shown.N), np.zeros(shown.N))
+    counts = roofline.count(shown.N, whole, np.ones(shown.N), np.zeros(shown.N))
     n = sum(counts.conversions.values())
     assert set(counts.conversions) == {"float64 to int64", "int64 to float64"} and n >= 20 * shown.N
     name, text = why(with_conversions, counts, n / 1e9)
@@ -534,7 +518,7 @@ def test_conversions_cost_their_rate(with_conversions):
 
 @pytest.mark.parametrize("slow, named", [(1.0, True), (0.3, False), (3.0, False)])
 def test_what_registers_have_no_room_for(with_conversions, slow, named):
-    counts = dataclasses.replace(shown.counted()["axpy"], spilled=10**8)
+    counts = replace(shown.counted()["axpy"], spilled=10**8)
     name, text = why(with_conversions, counts, slow * 1e8 / 100e9)
     assert (name == "spills") is named
     assert not named or "registers are too few: 100 MB go to the stack and come back" in text
@@ -545,37 +529,27 @@ def test_memory_of_a_gpus_threads(machine):
     operation.
     """
     n, ran = 10**6, {("", "fma", "double"): 10**8}
-    counts = dataclasses.replace(
+    counts = replace(
         shown.counted()["axpy"], executed=ran, on_device=True, local=512, policy=f"{n:,} indices"
     )
     least, most = 2 * 512 * n / 128e9, 2 * 8 * 2 * 10**8 / 128e9
-    for slow, named in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):
-        kernel = shown_kernel(machine, counts, slow)
-        found = [c for c in causes(kernel, machine) if c.name == "spills"]
-        assert bool(found) is named
+    for slow, told in ((0.4 * least, False), (2 * least, True), (most, True), (3 * most, False)):
+        assert bool(named("spills", shown_kernel(machine, counts, slow), machine)) is told
 
 
-def on_banks(machine):
-    shared = dataclasses.replace(
-        machine.items["bandwidth L2"], name="bandwidth shared", rate=Samples((1e12,))
-    )
-    return dataclasses.replace(machine, items=machine.items | {"bandwidth shared": shared})
-
-
-@pytest.mark.parametrize("banks, named", [((320, 10), True), ((10, 10), False), ((0, 0), False)])
-def test_words_in_one_bank(machine, banks, named):
-    counts = dataclasses.replace(
+@pytest.mark.parametrize("banks, told", [((320, 10), True), ((10, 10), False), ((0, 0), False)])
+def test_words_in_one_bank(machine, banks, told):
+    counts = replace(
         shown.counted()["copy"], executed=None, text={("", "load (scratch)", "float64"): 10**9}, banks=banks
     )
-    name, text = why(on_banks(machine), counts, 32 * 8e-3)
-    assert (name == "banks") is named
-    assert not named or "are asked 32 times as often as they had to: up to " in text
+    name, text = why(rated(machine, {"bandwidth shared": ("B", 1e12)}), counts, 32 * 8e-3)
+    assert (name == "banks") is told
+    assert not told or "are asked 32 times as often as they had to: up to " in text
 
 
 def test_special_functions_are_named_where_nothing_else_is_found(machine):
     """Special functions are part of the roof; the kernel is near it, or waits in addition."""
-    with pk.use("serial"):
-        counts = roofline.count(64, busy_index, 1000, np.zeros(64))
+    counts = roofline.count(64, busy_index, 1000, np.zeros(64))
     least = bound(counts, machine).seconds
     for slow, named in ((2.5, True), (10.0, False)):
         name, text = why(machine, counts, slow * least)
@@ -587,11 +561,8 @@ def test_launches_of_a_graph_are_not_told_to_be_called_one_by_one(machine):
     """600 launches would have cost the host 600 microseconds: the time outside of launches is a tenth of
     that.
     """
-    rates = {"launch": 1e-9, "launch call": 1e-6}
-    items = {name: Ceiling(name, "s", Samples((rate,)), "made up") for name, rate in rates.items()}
-    quick = dataclasses.replace(machine, items=machine.items | items)
-    with pk.use("serial"):
-        counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
+    quick = rated(machine, {"launch": ("s", 1e-9), "launch call": ("s", 1e-6)})
+    counts = roofline.count(8, layer.axpy, 2.0, np.ones(8), np.ones(8))
     least = bound(counts, quick)
     for seconds, named in ((6e-5, False), (6e-4, True)):
         found = reason(Analysis(seconds, [("k", counts, least, 2e-9)] * 600, []), quick)["causes"]
@@ -599,11 +570,11 @@ def test_launches_of_a_graph_are_not_told_to_be_called_one_by_one(machine):
 
 
 def test_indices_of_one_pack_fill_one_core(machine):
-    two = dataclasses.replace(machine, space="threads:2")
+    two = replace(machine, space="threads:2")
     with pk.use("threads:2"):
         counts = roofline.count(8, busy_index, 100_000, np.zeros(8))
     least = bound(counts, two).seconds
-    assert "parallelism" in [c.name for c in causes(shown_kernel(two, counts, 2 * least), two)]
+    assert named("parallelism", shown_kernel(two, counts, 2 * least), two)
 
 
 @pk.kernel
@@ -645,10 +616,9 @@ def of_a_row(i, j, x):
 
 
 def test_lanes_behind_each_row_of_a_box_are_no_divergence(machine):
-    with pk.use("serial"):
-        counts = roofline.count(pk.MDRangePolicy((0, 0), (9, 5)), of_a_row, np.ones((9, 5)))
+    counts = roofline.count(pk.MDRangePolicy((0, 0), (9, 5)), of_a_row, np.ones((9, 5)))
     assert counts.masked > 0.3
-    assert "divergence" not in [c.name for c in causes(shown_kernel(machine, counts, 1e-5), machine)]
+    assert not named("divergence", shown_kernel(machine, counts, 1e-5), machine)
 
 
 @pk.kernel
@@ -664,13 +634,9 @@ def test_products_of_teams_have_a_roof_of_their_own(machine):
     """Tensor cores are twice as fast as fused multiply-adds; a sum by multiply-adds gets the advice to use
     them.
     """
-    policy = pk.TeamPolicy(1, 32, space="serial")
-    counts = counting.count(policy, _squared, np.ones((16, 16)), np.zeros((16, 16)))
+    counts = counting.count(pk.TeamPolicy(1, 32), _squared, np.ones((16, 16)), np.zeros((16, 16)))
     counts = replace(counts, executed=None, arrays={})
-    items = machine.items | {
-        "product float64": Ceiling("product float64", "flop", Samples((64e9,)), "made up")
-    }
-    with_tensor_cores = replace(machine, items=items)
+    with_tensor_cores = rated(machine, {"product float64": ("flop", 64e9)})
     once, twice = (bound(counts, of).wants["arithmetic"] for of in (machine, with_tensor_cores))
     assert once == 2 * twice == pytest.approx(2 * 16**3 / 32e9)
     dense = replace(counts, text={("f:1", "fma", "float64"): 10**9})

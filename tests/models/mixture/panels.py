@@ -32,7 +32,7 @@ def simulated():
 @functools.cache
 def fitted():
     """Fit populations of both samples."""
-    return cytometry.fit(simulated()[0], 6, space="serial")
+    return cytometry.fit(simulated()[0], 6)
 
 
 def real_file():

@@ -138,7 +138,7 @@ def plate(folder, n_files=4, n_cells=1500):
     )
     for sample in samples:
         cytometry.write(sample, folder / f"{sample.name}.fcs")
-    found = cytometry.fit(samples[:2], 5, cells_per_sample=500, rare=False, space="serial")
+    found = cytometry.fit(samples[:2], 5, cells_per_sample=500, rare=False)
     return found, sorted(folder.glob("*.fcs")), samples
 
 
@@ -192,7 +192,7 @@ def test_stability_and_least_share_of_populations(tmp_path):
     merged into others.
     """
     samples, _ = cytometry.simulate(n_cells=1500, n_populations=4, n_markers=4, n_rare=1, rare=0.02, seed=5)
-    found = cytometry.fit(samples, 6, halves=True, rare=False, space="serial")
+    found = cytometry.fit(samples, 6, halves=True, rare=False)
     assert found.stability.shape == (found.n_populations,) and found.stability.max() > 0.9
     assert ((0.0 <= found.stability) & (found.stability <= 1.0)).all()
     found.save(tmp_path / "p.npz")

@@ -33,9 +33,7 @@ def rows_of(path):
 def test_component_densities_add_up_to_the_marginal(kind):
     sample = cytometry.Sample(raw_cells(), CHANNELS)
     points, good = cytometry.Panel.of([sample]).points(sample)
-    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(
-        points[good]
-    )
+    model = DirichletMixture(2, covariance=kind, random_state=0, max_iter=5, tol=-1.0).fit(points[good])
     places = np.linspace(-12.0, 12.0, 2001)
     for column in range(2):
         parts = figures.component_densities(model, column, places)
@@ -76,9 +74,9 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
     if options:
         kind = {"covariance": options.pop("covariance", "full")}
         panel = cytometry.Panel.of(samples, saturation=2e5, **options)
-        found = cytometry.fit(samples, 3, panel=panel, max_iter=3, space="serial", rare=False, **kind)
+        found = cytometry.fit(samples, 3, panel=panel, max_iter=3, rare=False, **kind)
     found.save(tmp_path / "p.npz")
-    again = cytometry.Populations.load(tmp_path / "p.npz", space="serial")
+    again = cytometry.Populations.load(tmp_path / "p.npz")
     assert (again.names, again.signatures, again.joins) == (found.names, found.signatures, found.joins)
     assert (again.panel.channels, again.panel.scales, again.panel.saturation) == (
         found.panel.channels,
@@ -97,11 +95,11 @@ def test_a_file_gives_the_same_populations(options, tmp_path):
 def test_a_fit_goes_on_from_its_checkpoint(tmp_path):
     """Both stages are stored; the second call finds them finished, and gives the same result."""
     samples, _ = cytometry.simulate(seed=1, n_cells=1500, n_populations=3, n_markers=4, n_rare=0)
-    fits = [cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "kept") for _ in range(2)]
+    fits = [cytometry.fit(samples, 4, space="threads", checkpoint=tmp_path / "kept") for _ in range(2)]
     assert {own.name for own in (tmp_path / "kept").iterdir()} == {"first", "rare"}
     assert fits[0].model.means_.tobytes() == fits[1].model.means_.tobytes() and fits[0].names == fits[1].names
     with pytest.raises(pk.InputError, match="checkpoint: the folder .* does not exist"):
-        cytometry.fit(samples, 4, space="serial", checkpoint=tmp_path / "none" / "kept")
+        cytometry.fit(samples, 4, checkpoint=tmp_path / "none" / "kept")
 
 
 def test_files_that_hold_no_populations(tmp_path):
@@ -166,7 +164,7 @@ def test_files_of_earlier_releases(tmp_path):
     arrays |= {f"cytometry.{name}": getattr(panel, name) for name in ("centres", "spreads")}
     arrays |= {f"cytometry.{name}": getattr(found, name) for name in ("members", "medians", "cells")}
     np.savez(tmp_path / "p.npz", **arrays)
-    again = cytometry.Populations.load(tmp_path / "p.npz", space="serial")
+    again = cytometry.Populations.load(tmp_path / "p.npz")
     assert (again.names, again.joins, again.panel.scales) == (found.names, found.joins, panel.scales)
     assert (again.predict(sample).probability == found.predict(sample).probability).all()
     assert (DirichletMixture.load(tmp_path / "p.npz").means_ == found.model.means_).all()

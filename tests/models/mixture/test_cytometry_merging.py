@@ -130,7 +130,7 @@ def test_two_cells_are_one_population():
     rng = default_rng(0)
     for n in (2, 3, 15, 200):
         X = rng.normal([100.0, 70.0], [20.0, 50.0], (n, 2))
-        model = DirichletMixture(5, random_state=0, space="serial").fit(X)
+        model = DirichletMixture(5, random_state=0).fit(X)
         members, _ = cytometry.merge(model, X)
         assert (members == 0).all(), n
 
@@ -203,7 +203,7 @@ def test_populations_of_other_merges():
 
 def test_equal_weight_for_each_sample():
     samples, _ = simulated()
-    few = cytometry.fit(samples, 6, cells_per_sample=200, rare=False, space="serial", max_iter=20)
+    few = cytometry.fit(samples, 6, cells_per_sample=200, rare=False, max_iter=20)
     assert few.cells.sum() == 400 and few.predict(samples[0]).counts.sum() > 450
 
 
@@ -215,7 +215,7 @@ def test_rare_populations_are_looked_for():
     sample = cytometry.Sample(X, ["A", "B"], limits=[np.inf] * 2)
     for rare, number in ((False, 2), (True, 3)):
         panel = cytometry.Panel.of([sample], transform="none")
-        found = cytometry.fit([sample], 2, panel=panel, rare=rare, space="serial")
+        found = cytometry.fit([sample], 2, panel=panel, rare=rare)
         assert found.n_populations == number
     assert_array_equal(found.predict(sample).population == 2, own == 2)
 
@@ -226,7 +226,7 @@ def test_few_cells_are_one_population(n_cells):
     X = default_rng(n_cells).normal(100.0, 20.0, (n_cells, 2))
     sample = cytometry.Sample(X, ("FL1", "FL2"))
     for method in ("entropy", "modes", "none"):
-        found = cytometry.fit([sample], method=method, space="serial")
+        found = cytometry.fit([sample], method=method)
         assert found.cells.sum() == n_cells and found.members.min() == 0
         assert found.predict(sample).counts.sum() == n_cells and np.isfinite(found.medians).all()
 

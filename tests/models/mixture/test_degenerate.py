@@ -55,7 +55,7 @@ def test_many_points_as_scikit_learn(kind):
     eye |= {"diag": np.ones((2, 2)), "spherical": np.ones(2)}
     options = {"max_iter": 1, "means_init": means, "weights_init": [0.5, 0.5]}
     ours = DirichletMixture(
-        2, prior=None, covariance=kind, tol=-1.0, covariances_init=eye[kind], space="serial", **options
+        2, prior=None, covariance=kind, tol=-1.0, covariances_init=eye[kind], **options
     ).fit(X)
     theirs = sklearn.GaussianMixture(
         2, covariance_type=kind, tol=0.0, precisions_init=eye[kind], **options
@@ -68,7 +68,7 @@ def test_many_points_as_scikit_learn(kind):
 def test_a_warm_start_of_many_points_goes_on(prior):
     """After a converged fit one more step neither decreases the objective nor moves far."""
     X, _ = far_apart(25_000, 2, 3)
-    model = DirichletMixture(3, prior=prior, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(3, prior=prior, random_state=0).fit(X)
     before, score = model.means_, model.lower_bound_
     model.set_params(warm_start=True, max_iter=1, tol=-1.0, moves=False).fit(X)
     assert model.lower_bound_ >= score - 1e-12 * abs(score)
@@ -80,7 +80,7 @@ def test_a_given_start_of_many_points_has_all_moves():
     rng = default_rng(0)
     centres = 6.0 * rng.normal(size=(4, 2))
     X = centres[rng.integers(0, 4, 25_000)] + rng.normal(size=(25_000, 2))
-    assert DirichletMixture(10, means_init=X[:10], space="serial").fit(X).n_active_ <= 5
+    assert DirichletMixture(10, means_init=X[:10]).fit(X).n_active_ <= 5
 
 
 def dependent(name, n, rng):
@@ -106,7 +106,7 @@ def test_dependent_columns_have_finite_fits(name, dtype):
     for n in (20, 300, 2000):
         X = dependent(name, n, rng).astype(dtype)
         for kind, k in (("full", 1), ("full", 3), ("tied", 2), ("diag", 2), ("spherical", 3)):
-            model = DirichletMixture(k, covariance=kind, random_state=0, space="serial").fit(X)
+            model = DirichletMixture(k, covariance=kind, random_state=0).fit(X)
             found = model.weights_, model.means_, model.covariances_, model.precisions_cholesky_
             assert all(np.isfinite(each).all() for each in found), (n, kind, k)
             assert np.isfinite(model.score_samples(X)).all() and np.isfinite(model.objective_history_).all()
@@ -117,7 +117,7 @@ def test_dependent_columns_leave_the_number_of_clusters():
     rng = default_rng(6)
     Y = rng.normal(size=(1000, 2)) + np.repeat([[0.0], [8.0]], 500, axis=0)
     for X in (np.c_[Y, Y[:, 0]], np.c_[Y, Y @ [1.0, -2.0]], np.c_[Y, Y] + 1e5):
-        assert DirichletMixture(5, random_state=0, space="serial").fit(X).n_active_ == 2
+        assert DirichletMixture(5, random_state=0).fit(X).n_active_ == 2
 
 
 @pytest.mark.filterwarnings("ignore:components .* have one point each")
@@ -126,9 +126,7 @@ def test_two_points_far_apart_in_float32(kind):
     """The variance is smaller than the error of a sum about the centre of all points."""
     for far in (9999.0, 1e6):
         X = np.float32([[far], [0.0]])
-        model = DirichletMixture(
-            2, prior=None, covariance=kind, reg_covar=0.1, random_state=0, space="serial"
-        )
+        model = DirichletMixture(2, prior=None, covariance=kind, reg_covar=0.1, random_state=0)
         model.fit(X)
         assert_allclose(model.covariances_.ravel(), 0.1, rtol=1e-6)
         assert_allclose(np.sort(model.means_.ravel()), [0.0, far], rtol=1e-6)
@@ -152,7 +150,7 @@ def test_maximum_likelihood_still_collapses():
 )
 def test_every_scale_is_fitted_or_refused(dtype, scales, beyond, prior):
     X = default_rng(0).normal(size=(300, 2))
-    options = {"prior": prior, "random_state": 0, "space": "serial", "reg_covar": 0.0}
+    options = {"prior": prior, "random_state": 0, "reg_covar": 0.0}
     for scale in scales:
         model = DirichletMixture(2, **options).fit((X * scale).astype(dtype))
         for each in (model.means_ / scale, model.covariances_ / scale / scale, model.objective_history_):
@@ -171,7 +169,7 @@ def test_repetitions_of_fewer_points_than_coordinates(kind):
     rng = default_rng(42)
     X, repeats = rng.random((15, 30)), rng.integers(0, 5, 15)
     for k in (2, 3, 5):
-        options = {"covariance": kind, "random_state": 0, "space": "serial"}
+        options = {"covariance": kind, "random_state": 0}
         repeated = DirichletMixture(k, **options).fit(X.repeat(repeats, axis=0))
         weighted = DirichletMixture(k, **options).fit(X[::-1].copy(), sample_weight=repeats[::-1])
         assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), atol=1e-7)
@@ -180,6 +178,6 @@ def test_repetitions_of_fewer_points_than_coordinates(kind):
 def test_draws_of_dependent_columns():
     """The posterior is proper under a prior whose scale keeps a width in every direction."""
     Y = default_rng(3).normal(size=(100, 2))
-    model = DirichletMixture(2, prior=Prior(), random_state=0, space="serial").fit(np.c_[Y, Y[:, 0]])
+    model = DirichletMixture(2, prior=Prior(), random_state=0).fit(np.c_[Y, Y[:, 0]])
     drawn = model.sample_posterior(np.c_[Y, Y[:, 0]], 20, n_warmup=5, seed=1)
     assert np.isfinite(drawn.means).all() and np.isfinite(drawn.covariances).all()

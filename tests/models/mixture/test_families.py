@@ -51,7 +51,7 @@ def test_t_agrees_with_numpy(space, noise):
 def test_t_of_infinite_dof_is_normal(kind):
     """Compare with DirichletMixture without a prior, for every kind of covariances."""
     X, _ = heavy(300, dof=30.0)
-    keys = {"covariance": kind, "means_init": 12.0 * np.eye(3)[:, :2], "tol": 1e-12, "space": "serial"}
+    keys = {"covariance": kind, "means_init": 12.0 * np.eye(3)[:, :2], "tol": 1e-12}
     found = TMixture(3, dof=np.inf, **keys).fit(X)
     wanted = DirichletMixture(3, prior=None, **keys).fit(X)
     assert_allclose(found.means_, wanted.means_, atol=1e-5)
@@ -112,7 +112,7 @@ def test_missing_values_under_a_prior(kind):
     """
     X = with_holes(400, share=0.1)
     whole = X[~np.isnan(X).any(axis=1)]
-    keys = {"covariance": kind, "random_state": 0, "space": "serial"}
+    keys = {"covariance": kind, "random_state": 0}
     found = DirichletMixture(3, missing=True, **keys).fit(X)
     assert np.diff(found.objective_history_).min() > -1e-9 * abs(found.objective_history_[0])
     plain = DirichletMixture(3, **keys).fit(whole)
@@ -124,7 +124,7 @@ def test_missing_values_under_a_prior(kind):
 
 def test_the_family_is_chosen_by_points_not_seen():
     X, _ = heavy(600)
-    keys = {"n_init": 1, "random_state": 0, "space": "serial"}
+    keys = {"n_init": 1, "random_state": 0}
     asked = {f"t {k}": TMixture(k, **keys) for k in (1, 2, 3, 4)}
     asked["normal 3"] = TMixture(3, dof=np.inf, **keys)
     found = mixture.select(asked, X, n_folds=3)
@@ -137,7 +137,7 @@ def test_the_family_is_chosen_by_points_not_seen():
 
 def test_components_are_merged_by_name():
     X, _ = heavy(600)
-    model = DirichletMixture(6, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(6, random_state=0).fit(X)
     members, joins = mixture.merge(model, X, n_populations=3)
     assert members.shape == (6,) and set(members) == {0, 1, 2} and isinstance(joins, list)
 
@@ -148,9 +148,7 @@ def test_components_of_one_point_are_named(make):
         UserWarning,
         match=r"components \[\d, \d\] have one point each, so their variance is only reg_covar=1e-06",
     ):
-        make(3, random_state=0, space="serial").fit(
-            np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0], [4.0, 4.0]])
-        )
+        make(3, random_state=0).fit(np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0], [4.0, 4.0]]))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +173,7 @@ def test_components_of_one_point_are_named(make):
             "column 1 of X is missing in all rows",
         ),
         (
-            lambda: DirichletMixture(missing=True, space="serial"),
+            lambda: DirichletMixture(missing=True),
             [[1.0, 2.0], [np.nan, np.nan], [2.0, 1.0], [0.0, 1.0]],
             FiniteError,
             "is NaN, as all of its row",

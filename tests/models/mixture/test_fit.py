@@ -198,7 +198,7 @@ def test_memory_mapped_points_are_read_at_every_sweep(space, tmp_path):
 def test_the_best_of_several_starts_is_kept():
     X = draw(300, *random_mixture(6, 2, seed=3))
     alone = [
-        DirichletMixture(4, prior=None, init_params="random", random_state=7, n_init=n, space="serial").fit(X)
+        DirichletMixture(4, prior=None, init_params="random", random_state=7, n_init=n).fit(X)
         for n in (1, 2, 5)
     ]
     best = [model.objective_history_[-1] for model in alone]
@@ -218,7 +218,6 @@ def test_objective_never_falls_on_random_problems(prior):
             max_iter=25,
             tol=-1e9,
             random_state=seed,
-            space="serial",
             reg_covar=0.0,
             init_params=("k-means++", "random")[seed % 2] if prior else "k-means++",
         )
@@ -255,7 +254,7 @@ def test_recovers_a_known_mixture(space):
 @pytest.mark.parametrize("kind", FIRST_COVARIANCES)
 def test_samples_come_from_the_mixture(kind):
     X = draw(2000, *random_mixture(3, 2))
-    model = DirichletMixture(3, covariance=kind, random_state=3, max_iter=30, tol=-1.0, space="serial").fit(X)
+    model = DirichletMixture(3, covariance=kind, random_state=3, max_iter=30, tol=-1.0).fit(X)
     drawn, labels = model.sample(20_000)
     again, _ = model.sample(20_000)
     assert_array_equal(drawn, again)
@@ -369,7 +368,7 @@ BAD = [
 @pytest.mark.parametrize("options, points, error, words", BAD)
 def test_bad_input(options, points, error, words):
     with pytest.raises(error, match=words):
-        DirichletMixture(**{"n_components": 2, "space": "serial", **options}).fit(points)
+        DirichletMixture(**{"n_components": 2, **options}).fit(points)
 
 
 def test_sparse_input_is_refused():
@@ -378,7 +377,7 @@ def test_sparse_input_is_refused():
 
 
 def test_unfitted_and_other_features():
-    model = DirichletMixture(2, space="serial")
+    model = DirichletMixture(2)
     with pytest.raises(InputError, match="not fitted yet"):
         model.predict(X)
     model.fit(X)
@@ -390,8 +389,8 @@ def test_unfitted_and_other_features():
     "model",
     [
         DirichletMixture(covariance="diag"),
-        DirichletMixture(3, random_state=0, space="serial"),
-        DirichletMixture(2, prior=None, random_state=0, space="serial"),
+        DirichletMixture(3, random_state=0),
+        DirichletMixture(2, prior=None, random_state=0),
         TMixture(),
     ],
     ids=str,
@@ -410,7 +409,7 @@ def test_columns_of_a_data_frame_have_names():
         columns = ("a", "b")
 
     named = X.view(Frame)
-    model = DirichletMixture(2, max_iter=2, tol=-1.0, space="serial").fit(named)
+    model = DirichletMixture(2, max_iter=2, tol=-1.0).fit(named)
     assert list(model.feature_names_in_) == ["a", "b"]
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         model.predict(X)

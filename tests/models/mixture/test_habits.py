@@ -57,13 +57,13 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
 )
 def test_weights_that_are_none(weights, error, words):
     with pytest.raises(error, match=words):
-        DirichletMixture(2, space="serial").fit(draw(600, *MIXTURE), sample_weight=weights)
+        DirichletMixture(2).fit(draw(600, *MIXTURE), sample_weight=weights)
 
 
 @pytest.mark.parametrize("kind", covariance.KINDS)
 def test_precisions_are_inverses(kind):
     X = draw(300, *random_mixture(3, 3))
-    model = DirichletMixture(2, covariance=kind, max_iter=5, tol=-1.0, random_state=0, space="serial")
+    model = DirichletMixture(2, covariance=kind, max_iter=5, tol=-1.0, random_state=0)
     assert not hasattr(model, "precisions_")
     model.fit(X)
     if covariance.is_diagonal(kind):
@@ -79,9 +79,7 @@ def test_precisions_are_inverses(kind):
 def test_lower_bound_is_that_of_scikit_learn():
     X = draw(600, *MIXTURE)
     options = {"means_init": MIXTURE[1], "weights_init": MIXTURE[0]}
-    model = DirichletMixture(
-        3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, space="serial", **options
-    ).fit(X)
+    model = DirichletMixture(3, prior=None, covariances_init=MIXTURE[2], tol=1e-10, **options).fit(X)
     peer = GaussianMixture(3, precisions_init=MIXTURE[2], tol=1e-10, max_iter=1000, **options).fit(X)
     assert model.lower_bound_ == pytest.approx(peer.lower_bound_, abs=1e-8)
 
@@ -91,18 +89,16 @@ def test_what_did_not_converge_says_so():
     with pytest.warns(
         ConvergenceWarning, match="stopped after max_iter=2 iterations: the objective per point still grew by"
     ):
-        model = DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
+        model = DirichletMixture(4, max_iter=2, random_state=0).fit(X)
     assert not model.converged_ and model.n_iter_ == 2
     with pytest.warns(exceptions.ConvergenceWarning):
-        DirichletMixture(4, max_iter=2, random_state=0, space="serial").fit(X)
+        DirichletMixture(4, max_iter=2, random_state=0).fit(X)
 
 
 def test_more_coordinates_than_points_by_maximum_likelihood():
     """reg_covar makes it possible, as in scikit-learn."""
     X = default_rng(5).normal(size=(6, WIDE))
-    model = DirichletMixture(
-        3, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0, space="serial"
-    ).fit(X)
+    model = DirichletMixture(3, prior=None, reg_covar=1e-3, max_iter=4, tol=-1.0, random_state=0).fit(X)
     assert np.isfinite(model.score_samples(X)).all()
 
 
@@ -126,7 +122,7 @@ def test_a_warm_start_goes_on(space):
 def test_online_steps_come_to_the_mixture(kind, prior):
     """Process twenty parts, the first with different shares of the clusters: within five standard errors of
     4,000 points."""
-    model = DirichletMixture(3, prior=prior, covariance=kind, random_state=0, space="serial")
+    model = DirichletMixture(3, prior=prior, covariance=kind, random_state=0)
     model.partial_fit(draw(300, np.array([0.2, 0.2, 0.6]), *MIXTURE[1:]))
     before = model.lower_bound_
     for part in range(20):
@@ -161,7 +157,7 @@ def test_an_online_step_on_every_space(space):
 )
 def test_a_saved_mixture_is_the_same(tmp_path, options):
     X = draw(300, *MIXTURE)
-    model = DirichletMixture(3, random_state=0, space="serial", **options).fit(X)
+    model = DirichletMixture(3, random_state=0, **options).fit(X)
     model.save(tmp_path / "fitted.mixture")
     again = DirichletMixture.load(tmp_path / "fitted.mixture")
     again.space = "serial"
@@ -183,7 +179,7 @@ def test_a_saved_mixture_is_the_same(tmp_path, options):
 
 def test_files_that_are_no_saved_mixtures(tmp_path):
     X = draw(60, *MIXTURE)
-    model = DirichletMixture(2, random_state=0, space="serial")
+    model = DirichletMixture(2, random_state=0)
     with pytest.raises(InputError, match="not fitted yet"):
         model.save(tmp_path / "a")
     model.fit(X)
@@ -216,7 +212,7 @@ def test_small_units_are_told(model):
     X = default_rng(1).normal(size=(200, 2)) * [1.0, 1e-4]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        model.set_params(max_iter=2, tol=-1.0, space="serial").fit(X)
+        model.set_params(max_iter=2, tol=-1.0).fit(X)
     assert any("of columns [1] of X" in str(one.message) for one in told) == (
         type(model) is TMixture or model.prior is None
     )

@@ -45,7 +45,7 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
     """The objective is at least that of the truth, which EM without moves missed by about 60 in each of
     these, with five to ten components."""
     X = clean_clusters(3000, separation, seed)
-    model = DirichletMixture(10, random_state=seed, space="serial").fit(X)
+    model = DirichletMixture(10, random_state=seed).fit(X)
     assert_marked(model)
     assert model.converged_ and model.n_active_ == 3 and (model.weights_ > 0.01).sum() == 3
     means = np.append(
@@ -58,7 +58,7 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
         "weights_init": np.append([0.5, 0.3, 0.2], np.full(7, 1e-9)) / (1.0 + 7e-9),
         "covariances_init": np.tile(np.eye(2), (10, 1, 1)),
     }
-    truth = DirichletMixture(10, prior=model.prior_, space="serial", moves=False, **first).fit(X)
+    truth = DirichletMixture(10, prior=model.prior_, moves=False, **first).fit(X)
     assert model.objective_history_[-1] >= truth.objective_history_[-1] - 0.1
 
 
@@ -66,7 +66,7 @@ def test_three_clean_clusters_come_out_of_ten_components(separation, seed):
 def test_few_points_are_no_more_clusters_than_many(seed):
     """Without moves each of these kept six components: the prior was as narrow as EM's parts of clusters, and
     no single merge had a gain."""
-    model = DirichletMixture(6, random_state=seed, space="serial").fit(clean_clusters(400, 6.0, seed))
+    model = DirichletMixture(6, random_state=seed).fit(clean_clusters(400, 6.0, seed))
     assert_marked(model)
     assert model.n_active_ == 3
     assert_allclose(np.linalg.slogdet(model.prior_.scale)[1], 0.0, atol=0.5)  # as wide as the clusters
@@ -101,7 +101,7 @@ def test_without_a_prior_two_are_merged_and_a_third_is_split(kind):
     X = draw(1500, np.full(3, 1.0 / 3.0), centres, np.tile(np.eye(2), (3, 1, 1)))
     first = {"means_init": [[-1.0, 0.0], [1.0, 0.0], [36.0, 0.0]]}
     models = [
-        DirichletMixture(3, prior=None, covariance=kind, moves=moves, space="serial", **first).fit(X)
+        DirichletMixture(3, prior=None, covariance=kind, moves=moves, **first).fit(X)
         for moves in (False, True)
     ]
     assert [move.kind for move in models[1].moves_][:1] == ["merge and split"]
@@ -112,7 +112,7 @@ def test_without_a_prior_two_are_merged_and_a_third_is_split(kind):
 
 def test_several_starts_are_compared():
     X = clean_clusters(1000, 7.0, 4)
-    model = DirichletMixture(6, n_init=3, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(6, n_init=3, random_state=0).fit(X)
     assert len(model.starts_) == 3 and {start.n_active for start in model.starts_} == {3}
     assert (
         max(start.agreement for start in model.starts_) == 1.0
@@ -332,7 +332,7 @@ def test_small_clusters_in_wide_data_keep_their_width():
     them a hundredfold."""
     centres = 200.0 * default_rng(1).normal(size=(6, 2))
     X = draw(1200, np.full(6, 1.0 / 6.0), centres, np.tile(np.eye(2), (6, 1, 1)))
-    model = DirichletMixture(10, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(10, random_state=0).fit(X)
     assert model.n_active_ == 6
     variances = np.diagonal(model.covariances_[:6], axis1=1, axis2=2)
     assert 0.7 < variances.min() and variances.max() < 1.5

@@ -178,7 +178,7 @@ def test_points_that_are_not_finite_are_named(far, call, bad):
 def test_densities_of_views(far):
     model, X = fitted("serial"), clouds()
     given = model.means_, model.precisions_cholesky_, model.weights_
-    wanted = mixture.log_density(X, *given, space="serial")
+    wanted = mixture.log_density(X, *given)
     found = mixture.log_density(pk.copy_of(X, far), *given, space=far)
     assert found.to_numpy().tobytes() == wanted.tobytes()
     with pytest.raises(pk.FiniteError, match=r"X\[7, 2\] is nan"):

@@ -227,7 +227,7 @@ def test_a_chain_leaves_a_bad_start():
         "weights_init": [0.6, 0.2, 0.2 - 1e-9, 1e-9],
         "covariances_init": np.tile(np.diag([36.0, 1.0]), (4, 1, 1)),
     }
-    model = DirichletMixture(4, prior=Prior(scale=np.eye(2)), moves=False, space="serial", **first).fit(X)
+    model = DirichletMixture(4, prior=Prior(scale=np.eye(2)), moves=False, **first).fit(X)
     largest = [
         model.sample_posterior(X, 10, n_warmup=60, seed=1, n_moves=n).counts.max(axis=1) for n in (0, 2)
     ]
@@ -243,13 +243,7 @@ def test_predictive_density_is_the_mean_of_the_densities(space):
     X = two_clusters(n)
     for kind in covariance.KINDS[: 2 if space == "checked" else 4]:
         model = DirichletMixture(
-            2,
-            prior=Prior(scale=np.eye(2)),
-            covariance=kind,
-            random_state=0,
-            max_iter=5,
-            tol=-1.0,
-            space="serial",
+            2, prior=Prior(scale=np.eye(2)), covariance=kind, random_state=0, max_iter=5, tol=-1.0
         ).fit(X)
         posterior = model.sample_posterior(X, 4, n_warmup=2, seed=9)
         full = in_full(kind, posterior.covariances, 2, 2)
@@ -285,7 +279,7 @@ def test_same_draws_on_every_space(space):
     X = two_clusters(n)
     found = []
     for where in (space, "serial"):
-        model = DirichletMixture(3, random_state=0, max_iter=5, tol=-1.0, space="serial").fit(X)
+        model = DirichletMixture(3, random_state=0, max_iter=5, tol=-1.0).fit(X)
         model.space = where
         found.append(model.sample_posterior(X, 3, n_warmup=2, n_thin=2, seed=9))
     for name in "weights means covariances alpha counts".split():
@@ -296,7 +290,7 @@ def test_same_draws_on_every_space(space):
 def test_posterior_of_two_far_clusters():
     """Labels do not switch; weights are near the shares, within 4 posterior deviations."""
     X = draw(600, np.array([0.7, 0.3]), np.array([[0.0, 0.0], [9.0, 9.0]]), np.tile(np.eye(2), (2, 1, 1)))
-    model = DirichletMixture(2, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(2, random_state=0).fit(X)
     posterior = model.sample_posterior(X, 200, n_warmup=20, seed=1)
     counts = np.bincount(model.predict(X), minlength=2)
     assert (posterior.counts == counts).all()
@@ -315,14 +309,14 @@ def test_match_undoes_a_permutation():
 
 def test_without_a_prior_there_is_no_posterior():
     X = draw(30, np.array([1.0]), np.zeros((1, 2)), np.eye(2)[None])
-    model = DirichletMixture(1, space="serial", max_iter=2, tol=-1.0, prior=None).fit(X)
+    model = DirichletMixture(1, max_iter=2, tol=-1.0, prior=None).fit(X)
     with pytest.raises(InputError, match="needs a prior"):
         model.sample_posterior(X)
 
 
 def test_wrong_numbers():
     X = draw(30, np.array([1.0]), np.zeros((1, 2)), np.eye(2)[None])
-    model = DirichletMixture(1, space="serial", max_iter=2, tol=-1.0)
+    model = DirichletMixture(1, max_iter=2, tol=-1.0)
     with pytest.raises(InputError, match="not fitted"):
         model.sample_posterior(X)
     model.fit(X)
@@ -337,7 +331,7 @@ def test_wrong_numbers():
 def test_log_likelihood_is_that_of_the_draw_itself(space):
     n = 30 if space == "checked" else 300
     X = two_clusters(n)
-    model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9, space="serial").fit(X)
+    model = DirichletMixture(3, random_state=0, max_iter=5, tol=1e9).fit(X)
     model.space = space
     posterior = model.sample_posterior(X, 3, n_warmup=1, n_thin=2, seed=9)
     for weights, means, covariances, value in zip(
@@ -349,7 +343,7 @@ def test_log_likelihood_is_that_of_the_draw_itself(space):
 
 def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
     X = default_rng(1).normal(size=(300, 2)) + np.repeat([[0.0, 0.0], [6.0, 1.0], [0.0, 7.0]], 100, axis=0)
-    model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(4, max_iter=5, tol=-1.0, random_state=0).fit(X)
     options = {"n_warmup": 3, "n_thin": 2, "seed": 7, "n_moves": 0}
     long = model.sample_posterior(X, 12, **options)
     monkeypatch.setattr("portable.models.shared.store.EVERY_S", 0.0)
@@ -388,13 +382,13 @@ def test_draws_are_kept_and_extended(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", "full tied diag spherical".split())
 def test_a_file_holds_the_draws(tmp_path, kind):
     X = default_rng(1).normal(size=(60, 2)) + np.repeat([[0.0], [9.0]], 30, axis=0)
-    model = DirichletMixture(3, covariance=kind, random_state=0, space="serial").fit(X)
+    model = DirichletMixture(3, covariance=kind, random_state=0).fit(X)
     posterior = model.sample_posterior(X, 4, n_warmup=2, seed=3)
     posterior.save(tmp_path / "draws.nc")
     again = Posterior.load(tmp_path / "draws.nc")
     for name, value in vars(posterior).items():
         assert_array_equal(getattr(again, name), value)
-    assert_array_equal(again.log_density(X, space="serial"), posterior.log_density(X, space="serial"))
+    assert_array_equal(again.log_density(X), posterior.log_density(X))
 
 
 def test_files_of_other_things_are_refused(tmp_path):

@@ -122,13 +122,13 @@ def test_models(change, error, words):
 @pytest.mark.parametrize("change, error, words", FITS)
 def test_fits(change, error, words):
     with pytest.raises(error, match=words):
-        fit(**{"runs": DATA, "orders": [1, 2], "space": "serial"} | change)
+        fit(**{"runs": DATA, "orders": [1, 2]} | change)
 
 
 @pytest.mark.parametrize("change, error, words", SIMULATIONS)
 def test_simulations(change, error, words):
     with pytest.raises(error, match=words):
-        MODEL.simulate(**{"n_runs": 5, "seed": 1, "space": "serial"} | change)
+        MODEL.simulate(**{"n_runs": 5, "seed": 1} | change)
 
 
 def test_runs_are_runs():

@@ -11,7 +11,7 @@ from portable.models.tmap.select import count_partitions, partitions
 from . import reference
 from .problems import MODEL, censored_runs, random_model, random_runs
 
-RUNS = MODEL.simulate(3000, seed=3, space="serial")
+RUNS = MODEL.simulate(3000, seed=3)
 
 
 @pytest.mark.parametrize("censored", [False, True])
@@ -34,17 +34,17 @@ def test_rescaled_gaps(space):
 
 def test_the_truth_fits_and_another_process_does_not():
     """The test has one false alarm in a thousand for each of three p-values; the seed is fixed."""
-    right = goodness_of_fit(MODEL, RUNS, space="serial")
+    right = goodness_of_fit(MODEL, RUNS, space="threads")
     assert min(right.p_distance, right.p_correlation, right.p_length) > 1e-3
     other = TransientMAP([1.0], [1], [1.0 / MODEL.mean_gap()], [[1.0 - 1.0 / MODEL.mean_arrivals()]])
-    wrong = goodness_of_fit(other, RUNS, space="serial")
+    wrong = goodness_of_fit(other, RUNS)
     assert wrong.p_distance < 1e-6 and wrong.p_correlation < 1e-6 and wrong.p_length > 1e-3
 
 
 def test_gaps_that_cannot_be():
     model = TransientMAP([1.0], [2], [1.0], [[0.5]])
     with pytest.raises(InputError, match=r"values\[0\] is 0.0, a gap of density zero"):
-        goodness_of_fit(model, Runs([0.0, 1.0], [2]), space="serial")
+        goodness_of_fit(model, Runs([0.0, 1.0], [2]))
 
 
 def test_joint_density_and_survival():
@@ -83,7 +83,7 @@ def test_standard_errors_of_one_branch(space):
 
 def test_no_standard_errors_away_from_a_maximum():
     with pytest.raises(InputError, match="model is not at a maximum"):
-        standard_errors(random_model(8, [1, 2]), random_runs(8, 60), space="serial")
+        standard_errors(random_model(8, [1, 2]), random_runs(8, 60))
 
 
 def test_partitions():
@@ -101,16 +101,14 @@ def test_partitions():
 @pytest.mark.parametrize("criterion", ["bic", "held_out"])
 def test_orders_are_found(criterion):
     truth = TransientMAP([0.5, 0.5], [1, 3], [5.0, 1.0], [[0.6, 0.2], [0.2, 0.6]])
-    runs = truth.simulate(1500, seed=1, space="serial")
-    found = select_orders(
-        runs, 4, max_branches=2, criterion=criterion, n_starts=3, max_iter=300, space="serial"
-    )
+    runs = truth.simulate(1500, seed=1)
+    found = select_orders(runs, 4, max_branches=2, criterion=criterion, n_starts=3, max_iter=300)
     assert [c.orders for c in found][0] == (1, 3) and len(found) == 3
     assert found[0].n_parameters == 7 and np.diff([c.score for c in found]).min() >= 0.0
 
 
 def test_zeros_leave_only_orders_that_make_them():
-    found = select_orders(random_runs(1, 40, zeros=True), 3, max_branches=2, max_iter=5, space="serial")
+    found = select_orders(random_runs(1, 40, zeros=True), 3, max_branches=2, max_iter=5, space="threads")
     assert [c.orders for c in found] == [(1, 2)]
 
 
@@ -126,4 +124,4 @@ def test_zeros_leave_only_orders_that_make_them():
 )
 def test_wrong_selections(change, error, words):
     with pytest.raises(error, match=words):
-        select_orders(**{"runs": RUNS, "total_order": 2, "space": "serial"} | change)
+        select_orders(**{"runs": RUNS, "total_order": 2} | change)

@@ -107,7 +107,7 @@ def test_dates_of_every_kind(tmp_path):
 
 
 def test_npz(tmp_path):
-    runs = MODEL.simulate(20, seed=1, space="serial")
+    runs = MODEL.simulate(20, seed=1)
     np.savez(tmp_path / "a.npz", x=runs.values, K=runs.lengths)
     np.savez(tmp_path / "b.npz", values=runs.values, lengths=runs.lengths, censored=np.arange(20) % 2 == 0)
     assert_array_equal(read(tmp_path / "a.npz").values, runs.values)
@@ -279,7 +279,7 @@ def test_what_is_missing_is_named_with_its_extra(monkeypatch, told):
 def test_figures(tmp_path):
     from portable.models.tmap import figures
 
-    runs = MODEL.simulate(200, seed=2, space="serial")
+    runs = MODEL.simulate(200, seed=2)
     figure = figures.overview(MODEL, runs)
     figure.savefig(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 10_000 and len(figure.axes) == 3

@@ -17,8 +17,6 @@ from portable.models.tmap.packed import parts_of
 
 from .problems import MODEL, censored_runs, random_runs, real_runs
 
-pytestmark = pytest.mark.usefixtures("serial")
-
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(

@@ -80,7 +80,7 @@ def test_simulated_correlation():
     """Estimate a correlation of 0.3 from 100,000 pairs, whose heavy-tailed products have an error well below
     0.03.
     """
-    runs = MODEL.simulate(20_000, seed=2, space="serial")
+    runs = MODEL.simulate(20_000, seed=2)
     pairs = np.ones(runs.n_gaps, bool)
     pairs[np.cumsum(runs.lengths) - 1] = False
     early = np.flatnonzero(pairs)
@@ -90,10 +90,10 @@ def test_simulated_correlation():
 
 def test_equal_seeds_give_equal_runs(space):
     """Random numbers have the same bits everywhere; so have their sums, divided by a rate."""
-    here, serial = MODEL.simulate(50, seed=5, space=space), MODEL.simulate(50, seed=5, space="serial")
+    here, serial = MODEL.simulate(50, seed=5, space=space), MODEL.simulate(50, seed=5)
     assert_array_equal(here.lengths, serial.lengths)
     assert_allclose(here.values, serial.values, rtol=1e-14)
-    assert not np.array_equal(serial.lengths, MODEL.simulate(50, seed=6, space="serial").lengths)
+    assert not np.array_equal(serial.lengths, MODEL.simulate(50, seed=6).lengths)
 
 
 def test_lists_are_runs():

@@ -23,8 +23,6 @@ from portable.models.tmap.packed import fill_table, new_table, part_of
 from .problems import random_model
 from .reference import expm
 
-pytestmark = pytest.mark.usefixtures("serial")
-
 TRUTH = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
 
 

@@ -56,10 +56,10 @@ def test_runs_are_sorted_while_gaps_are_copied(monkeypatch):
     assert any(isinstance(made, Sorted) for made in runs.prepared.values())
     assert runs.mean == gaps.mean() and runs.longest == gaps.max() and runs.n_gaps == gaps.size
     assert_array_equal(runs.values, gaps)
-    wanted = MODEL.log_likelihood(Runs(gaps, lengths), space="serial")
+    wanted = MODEL.log_likelihood(Runs(gaps, lengths))
     assert MODEL.log_likelihood(runs, space="far") == wanted
     assert MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0, space="far"), space="far") == (
-        MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0), space="serial")
+        MODEL.log_likelihood(Runs(gaps, lengths, np.arange(6000) % 2 == 0))
     )
     gaps[7] = np.nan
     with pytest.raises(FiniteError, match=r"values\[7\].* is nan"):
@@ -126,8 +126,8 @@ def test_runs_are_prepared_once(space):
 def test_packs_of_large_runs_are_not_kept(monkeypatch):
     monkeypatch.setattr("portable.models.tmap.packed.KEPT", 10)
     runs = random_runs(3, 70)
-    wanted = MODEL.log_likelihood(runs, space="serial")
-    assert not runs.prepared and wanted == MODEL.log_likelihood(runs, space="serial")
+    wanted = MODEL.log_likelihood(runs)
+    assert not runs.prepared and wanted == MODEL.log_likelihood(runs)
 
 
 @pytest.mark.parametrize("dtype", "float32 float16 >f8 longdouble int8 int64 uint32".split())
@@ -171,7 +171,7 @@ def test_the_first_that_is_no_multiple_is_named(space):
         Runs(there, np.full(n // 2, 2), censored, resolution=0.5)
     gaps[[n // 2, n - 1]] = 1.0
     runs = Runs(pk.copy_of(gaps, space), np.full(n // 2, 2), censored, resolution=0.5)
-    wanted = MODEL.log_likelihood(Runs(gaps, runs.lengths, censored, resolution=0.5), space="serial")
+    wanted = MODEL.log_likelihood(Runs(gaps, runs.lengths, censored, resolution=0.5))
     assert MODEL.log_likelihood(runs, space=space) == pytest.approx(wanted, rel=1e-12)
 
 
@@ -207,10 +207,10 @@ def test_open_gaps_of_zero_are_not_counted():
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda runs: pickle.loads(pickle.dumps(runs))])
 def test_copies(again):
     runs = censored_runs(5, 40)
-    wanted = MODEL.log_likelihood(runs, space="serial")
+    wanted = MODEL.log_likelihood(runs)
     other = again(runs)
     assert not other.prepared and repr(other) == repr(runs)
-    assert MODEL.log_likelihood(other, space="serial") == wanted and other.shortest == runs.shortest
+    assert MODEL.log_likelihood(other) == wanted and other.shortest == runs.shortest
 
 
 @pytest.mark.parametrize("few", [0, 1000])

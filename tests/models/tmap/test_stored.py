@@ -28,7 +28,7 @@ def small(monkeypatch):
 
 @pytest.fixture(scope="module")
 def runs():
-    found = TRUTH.simulate(500, seed=1, space="serial")
+    found = TRUTH.simulate(500, seed=1)
     censored = np.zeros(found.n_runs, bool)
     censored[::7] = True
     return tmap.Runs(found.values, found.lengths, censored)
@@ -88,11 +88,9 @@ def test_rounded_gaps_and_standard_errors(runs, tmp_path):
     gaps = np.rint(runs.values * 20.0) / 20.0
     there = tmap.Runs(gaps, runs.lengths, resolution=0.05)
     found = tmap.StoredRuns(gaps, runs.lengths, path=tmp_path / "gaps.npy", resolution=0.05)
-    models = [
-        tmap.fit(data, orders=ORDERS, max_iter=200, n_starts=1, space="serial")[0] for data in (found, there)
-    ]
+    models = [tmap.fit(data, orders=ORDERS, max_iter=200, n_starts=1)[0] for data in (found, there)]
     assert_array_equal(models[0].rates, models[1].rates)
-    errors = [tmap.standard_errors(models[0], data, space="serial").covariance for data in (found, there)]
+    errors = [tmap.standard_errors(models[0], data).covariance for data in (found, there)]
     assert_array_equal(*errors)
 
 
@@ -100,7 +98,7 @@ def test_a_checkpoint_is_that_of_runs_in_memory(runs, tmp_path):
     found = tmap.StoredRuns(
         in_zarr(runs.values, tmp_path), runs.lengths, runs.censored, path=tmp_path / "gaps.npy"
     )
-    how = {"orders": ORDERS, "tol": 0.0, "n_starts": 1, "space": "serial"}
+    how = {"orders": ORDERS, "tol": 0.0, "n_starts": 1}
     tmap.fit(runs, max_iter=3, checkpoint=tmp_path / "kept", **how)
     _, info = tmap.fit(found, max_iter=5, checkpoint=tmp_path / "kept", **how)
     assert_array_equal(info.history, tmap.fit(runs, max_iter=5, **how)[1].history)
@@ -111,9 +109,9 @@ def test_what_asks_for_all_gaps(runs, tmp_path):
     found = tmap.StoredRuns(in_zarr(runs.values, tmp_path), runs.lengths, path=tmp_path / "gaps.npy")
     for there in (found, pickle.loads(pickle.dumps(found))):
         assert_array_equal(there.subset([7, 3]).values, runs.subset([7, 3]).values)
-        wanted = TRUTH.branch_probabilities(tmap.Runs(runs.values, runs.lengths), space="serial")
-        assert_array_equal(TRUTH.branch_probabilities(there, space="serial"), wanted)
-        assert TRUTH.log_likelihood(there, space="serial") == TRUTH.log_likelihood(found, space="serial")
+        wanted = TRUTH.branch_probabilities(tmap.Runs(runs.values, runs.lengths))
+        assert_array_equal(TRUTH.branch_probabilities(there), wanted)
+        assert TRUTH.log_likelihood(there) == TRUTH.log_likelihood(found)
 
 
 def test_the_sum_is_numpys():
@@ -168,4 +166,4 @@ def test_wrong_files(runs, tmp_path):
     found = tmap.StoredRuns(given, runs.lengths, path=tmp_path / "gaps.npy")
     (tmp_path / "gaps.npy").unlink()
     with pytest.raises(pk.InputError, match="gaps.npy', which cannot be read here"):
-        tmap.fit(found, orders=ORDERS, max_iter=2, space="serial")
+        tmap.fit(found, orders=ORDERS, max_iter=2)
