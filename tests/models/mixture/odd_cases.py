@@ -78,19 +78,23 @@ def instruments():
         order="1,2,3,4",
         delimiter="!",
         rows=((1, 16777215, 3), (4, 5, 6)),
-        words=(("$CYT", "BD Accuri C6"), ("$P2S", "")),
+        CYT="BD Accuri C6",
+        P2S="",
         escape=False,
     )
     yield right("Accuri", accuri)
     cytexpert = FLOAT.but(
         version="3.0",
         delimiter="|",
-        words=(("$CYT", "CytoFLEX"), ("$SPILLOVER", SPILL), ("$P1G", "1"), ("$FIL", "01-Tube-1.fcs")),
+        CYT="CytoFLEX",
+        SPILLOVER=SPILL,
+        P1G="1",
+        FIL="01-Tube-1.fcs",
         pad=b" " * 60,
     )
     yield right("CytExpert", cytexpert, spillover=True)
-    ten = WHOLE.but(version="2.0", order="1,2,3,4", delimiter="\f", words=(("$CYT", "Navios"),))
-    kaluza = FLOAT.but(version="3.0", delimiter="\f", words=(("$CYT", "Navios"),))
+    ten = WHOLE.but(version="2.0", order="1,2,3,4", delimiter="\f", CYT="Navios")
+    kaluza = FLOAT.but(version="3.0", delimiter="\f", CYT="Navios")
     list_mode = chained(ten, kaluza)
     yield Case("Kaluza's two, the first", list_mode, np.array(WHOLE.rows), data_set=1)
     yield Case("Kaluza's two, the second", list_mode, np.array(FLOAT.rows), data_set=2)
@@ -119,7 +123,7 @@ def instruments():
         escape=False,
     )
     yield right("Cytek", cytek, spillover=True)
-    yield right("Cytek xP5", widths(24, 24, 24).but(version="3.0", order="4,3,2,1", words=(("$CYT", "xP5"),)))
+    yield right("Cytek xP5", widths(24, 24, 24).but(version="3.0", order="4,3,2,1", CYT="xP5"))
     sony = FLOAT.but(
         version="3.1",
         order="4,3,2,1",
@@ -130,9 +134,13 @@ def instruments():
     attune = FLOAT.but(
         version="3.1",
         delimiter="|",
-        words=(("$CYT", "Attune NxT"), ("$P1S", ""), ("$P2S", ""), ("$SPILLOVER", SPILL), ("$P3V", "")),
+        CYT="Attune NxT",
+        P1S="",
+        P2S="",
+        SPILLOVER=SPILL,
+        P3V="",
         escape=False,
-        said=lambda first, last: (first, last + 1),
+        said=(0, 1),
     )
     yield right("Attune", attune, spillover=True)
     yield right(
@@ -141,14 +149,15 @@ def instruments():
             version="3.1",
             said=lambda first, last: (first, first),
             header=lambda first, last: (first, first),
-            words=(("$CYT", "iQue"),),
+            CYT="iQue",
         ),
     )
     yield right(
         "FlowJo's",
         FLOAT.but(
             version="3.0",
-            changed=(("$BEGINDATA", None), ("$ENDDATA", None)),
+            BEGINDATA=None,
+            ENDDATA=None,
             words=(("CREATOR", "FlowJo"), ("SPILL", SPILL)),
         ),
         spillover=True,
@@ -166,13 +175,11 @@ def instruments():
         version="3.2",
         channels=(*FLOAT.channels, Channel("Id", 32, kind="I", most="4294967296")),
         rows=((1.5, 2.5, 3.5, 4000000000), (0.5, 0.25, 8.0, 7)),
-        changed=(
-            ("$MODE", None),
-            ("$BEGINSTEXT", None),
-            ("$ENDSTEXT", None),
-            ("$BEGINANALYSIS", None),
-            ("$ENDANALYSIS", None),
-        ),
+        MODE=None,
+        BEGINSTEXT=None,
+        ENDSTEXT=None,
+        BEGINANALYSIS=None,
+        ENDANALYSIS=None,
         words=(("$CYT", "FACSDiscover S8"), ("$BEGINDATETIME", "2025-01-01T10:00:00Z")),
     )
     yield right("FACSDiscover S8", s8)

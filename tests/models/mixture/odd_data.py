@@ -19,19 +19,19 @@ def orders():
     for order in "1,2,3,4,5,6,7,8 8,7,6,5,4,3,2,1 1,2,3,4 5,6,7,8,1,2,3,4".split():
         yield right(f"order {order} of doubles", FLOAT.but(kind="D", order=order))
     yield right("order 1 of bytes", widths(8, 8, 8).but(order="1"))
-    yield right("no order of bytes", widths(8, 8, 8).but(changed=(("$BYTEORD", None),)))
+    yield right("no order of bytes", widths(8, 8, 8).but(BYTEORD=None))
     for order in "1,2,3 2,3,4,1 1234 0,1,2,3 1,1,2,2 little 3,4,1,2; 1".split():
-        odd = FLOAT.but(changed=(("$BYTEORD", order),), **one)
+        odd = FLOAT.but(BYTEORD=order, **one)
         yield wrong(f"order {order}", odd, r"\$BYTEORD is")
-    yield wrong("no order", FLOAT.but(changed=(("$BYTEORD", None),)), r"\$BYTEORD is")
+    yield wrong("no order", FLOAT.but(BYTEORD=None), r"\$BYTEORD is")
     yield wrong(
         "order 3,4,1,2 of 16 bits",
-        WHOLE.but(changed=(("$BYTEORD", "3,4,1,2"),)),
+        WHOLE.but(BYTEORD="3,4,1,2"),
         "does not define the order of 2 bytes",
     )
     yield right(
         "floats in the other order",
-        FLOAT.but(changed=(("$BYTEORD", "4,3,2,1"),)),
+        FLOAT.but(BYTEORD="4,3,2,1"),
         np.array(FLOAT.rows, "f4").byteswap(),
         says="may be wrong",
     )
@@ -83,19 +83,17 @@ def kinds():
             order="4,3,2,1",
         ),
     )
-    yield right("kinds in small letters", FLOAT.but(kind="F", changed=(("$DATATYPE", "f"), ("$MODE", "l"))))
+    yield right("kinds in small letters", FLOAT.but(kind="F", DATATYPE="f", MODE="l"))
     yield right(
         "floats of 16 bits by $PnB", FLOAT.but(channels=(replace(a, bits=16), replace(b, bits=16), c))
     )
-    yield wrong("kind X", FLOAT.but(words=(("$P1DATATYPE", "X"),)), r"\$DATATYPE is X, for channel 1")
-    yield wrong("text", FLOAT.but(changed=(("$DATATYPE", "A"),)), r"\$DATATYPE is A")
-    yield wrong("no kind", FLOAT.but(changed=(("$DATATYPE", None),)), "missing")
-    yield wrong(
-        "doubles that are floats", FLOAT.but(changed=(("$DATATYPE", "D"),)), "4 events of 24 bytes, 96 in all"
-    )
+    yield wrong("kind X", FLOAT.but(P1DATATYPE="X"), r"\$DATATYPE is X, for channel 1")
+    yield wrong("text", FLOAT.but(DATATYPE="A"), r"\$DATATYPE is A")
+    yield wrong("no kind", FLOAT.but(DATATYPE=None), "missing")
+    yield wrong("doubles that are floats", FLOAT.but(DATATYPE="D"), "4 events of 24 bytes, 96 in all")
     yield right(
         "whole numbers that are floats",
-        FLOAT.but(changed=(("$DATATYPE", "I"),)),
+        FLOAT.but(DATATYPE="I"),
         np.array(FLOAT.rows, "f4").view("u4") & 0x3FFFF,
         says="bits above .P1R",
     )
@@ -121,11 +119,9 @@ def amplifiers():
         "logarithmic, range 1000", with_log("4,1", "1000"), linear(4, 1, 1000), says="no power of two"
     )
     yield right("linear as floats", with_log("0.0,0.0"))
-    yield right("no amplification", WHOLE.but(changed=(("$P2E", None),)), says=r"\$P2E is missing")
-    yield right(
-        "whole numbers with a gain", WHOLE.but(words=(("$P2G", "2"),)), np.array(WHOLE.rows) / [1, 2, 1]
-    )
-    yield right("a gain of 0", FLOAT.but(words=(("$P2G", "0"),)), gains=(1, 1, 1))
+    yield right("no amplification", WHOLE.but(P2E=None), says=r"\$P2E is missing")
+    yield right("whole numbers with a gain", WHOLE.but(P2G="2"), np.array(WHOLE.rows) / [1, 2, 1])
+    yield right("a gain of 0", FLOAT.but(P2G="0"), gains=(1, 1, 1))
     first, second, third = FLOAT.channels
     for text in ("5.22472,100", "4,1", "4,0"):
         yield right(
@@ -133,10 +129,10 @@ def amplifiers():
             FLOAT.but(channels=(first, replace(second, amplified=text), third)),
             says="if they are logarithmic, 960.5 means",
         )
-    yield right("floats without it", FLOAT.but(changed=(("$P2E", None),)))
+    yield right("floats without it", FLOAT.but(P2E=None))
     yield right(
         "time steps",
-        WHOLE.but(changed=(("$P3N", "Time"),), words=(("$TIMESTEP", "0.5"), ("$P3G", "9"))),
+        WHOLE.but(P3N="Time", TIMESTEP="0.5", P3G="9"),
         np.array(WHOLE.rows) * [1, 1, 0.5],
     )
     for text, word in (
@@ -154,8 +150,8 @@ def amplifiers():
         ("1e999", "expected a number"),
         ("1,5", "expected a number"),
     ):
-        yield wrong(f"gain {text}", FLOAT.but(words=(("$P2G", text),)), word)
-    yield wrong("time step x", WHOLE.but(words=(("$TIMESTEP", "x"),)), "TIMESTEP is 'x'")
+        yield wrong(f"gain {text}", FLOAT.but(P2G=text), word)
+    yield wrong("time step x", WHOLE.but(TIMESTEP="x"), "TIMESTEP is 'x'")
 
 
 def nothing(first, last):
@@ -167,44 +163,37 @@ def longer(first, last):
 
 
 def offsets():
-    missing = (("$BEGINDATA", None), ("$ENDDATA", None))
+    missing = {"BEGINDATA": None, "ENDDATA": None}
     for version in ("3.0", "3.1", "3.2"):
         own = FLOAT.but(version=version)
         yield right(f"HEADER of zeros, {version}", own.but(header=nothing))
         yield right(f"HEADER of others, {version}", own.but(header=lambda first, last: (300, 400)))
-        yield right(f"no BEGINDATA, {version}", own.but(changed=missing))
-    yield right("no MODE", FLOAT.but(changed=(("$MODE", None),)))
-    yield right("no NEXTDATA", FLOAT.but(changed=(("$NEXTDATA", None),)))
+        yield right(f"no BEGINDATA, {version}", own.but(**missing))
+    yield right("no MODE", FLOAT.but(MODE=None))
+    yield right("no NEXTDATA", FLOAT.but(NEXTDATA=None))
     for text in ("500", "x", "-7", "99999999999", ""):
-        yield right(f"NEXTDATA {text!r}", FLOAT.but(changed=(("$NEXTDATA", text),), escape=False))
+        yield right(f"NEXTDATA {text!r}", FLOAT.but(NEXTDATA=text, escape=False))
     yield right(
         "no BEGINSTEXT",
-        FLOAT.but(
-            changed=(
-                ("$BEGINSTEXT", None),
-                ("$ENDSTEXT", None),
-                ("$BEGINANALYSIS", None),
-                ("$ENDANALYSIS", None),
-            )
-        ),
+        FLOAT.but(BEGINSTEXT=None, ENDSTEXT=None, BEGINANALYSIS=None, ENDANALYSIS=None),
     )
     for version in ("2.0", "3.1"):
-        yield right(f"no TOT, {version}", FLOAT.but(version=version, changed=(("$TOT", None),)))
+        yield right(f"no TOT, {version}", FLOAT.but(version=version, TOT=None))
         yield right(
             f"no TOT, one longer, {version}",
-            FLOAT.but(version=version, changed=(("$TOT", None),), header=longer, said=longer),
+            FLOAT.but(version=version, TOT=None, header=(0, 1), said=(0, 1)),
         )
-        yield right(f"both one longer, {version}", FLOAT.but(version=version, header=longer, said=longer))
-    yield right("2.0 without TEXT's offsets", FLOAT.but(version="2.0", changed=(*missing, ("$TOT", None))))
+        yield right(f"both one longer, {version}", FLOAT.but(version=version, header=(0, 1), said=(0, 1)))
+    yield right("2.0 without TEXT's offsets", FLOAT.but(version="2.0", **missing, TOT=None))
     yield right(
         "2.0, HEADER one longer",
-        FLOAT.but(version="2.0", changed=missing, header=longer),
+        FLOAT.but(version="2.0", **missing, header=(0, 1)),
         says="DATA is bytes",
     )
-    yield right("TEXT one longer", FLOAT.but(said=longer))
-    yield right("HEADER one longer", FLOAT.but(header=longer))
-    yield right("HEADER one shorter", FLOAT.but(header=lambda first, last: (first, last - 1)))
-    yield right("HEADER begins one late", FLOAT.but(header=lambda first, last: (first + 1, last)))
+    yield right("TEXT one longer", FLOAT.but(said=(0, 1)))
+    yield right("HEADER one longer", FLOAT.but(header=(0, 1)))
+    yield right("HEADER one shorter", FLOAT.but(header=(0, -1)))
+    yield right("HEADER begins one late", FLOAT.but(header=(1, 0)))
     yield right("ENDDATA is BEGINDATA", FLOAT.but(said=lambda first, last: (first, first), header=nothing))
     yield right(
         "ENDDATA is BEGINDATA, HEADER too",
@@ -214,7 +203,7 @@ def offsets():
     yield right("HEADER of nines", FLOAT.but(header=lambda first, last: (99999999, 99999999)))
     yield right(
         "HEADER of nines alone",
-        FLOAT.but(changed=missing, header=lambda first, last: (99999999, 99999999)),
+        FLOAT.but(**missing, header=lambda first, last: (99999999, 99999999)),
         says="DATA is nowhere",
     )
     yield right("HEADER of blanks", FLOAT.but(header=lambda first, last: (b" " * 8, b" " * 8)))
@@ -228,21 +217,21 @@ def offsets():
         yield right(f"{len(pad)} bytes between", FLOAT.but(pad=pad))
     for tail in (b"00000000", b"    1A2B", b"\0", b"\0" * 512, b"00000000\r\n", b"\r\n  "):
         yield right(f"{len(tail)} bytes behind, from {tail[:1]!r}", FLOAT.but(tail=tail))
-    yield right("a checksum, no TOT", FLOAT.but(tail=b"00000000", changed=(("$TOT", None),)))
+    yield right("a checksum, no TOT", FLOAT.but(tail=b"00000000", TOT=None))
     yield right(
         "padded within DATA",
         FLOAT.but(
             tail=b"\0" * 5,
-            header=lambda first, last: (first, last + 5),
-            said=lambda first, last: (first, last + 5),
+            header=(0, 5),
+            said=(0, 5),
         ),
         says="where .TOT says 4 events",
     )
     none = FLOAT.but(rows=())
-    yield right("no event", none.but(changed=(*missing,), header=nothing), np.zeros((0, 3)))
+    yield right("no event", none.but(**missing, header=nothing), np.zeros((0, 3)))
     yield right("no event, offsets", none.but(header=lambda first, last: (first, first)), np.zeros((0, 3)))
-    yield right("TOT with blanks", FLOAT.but(changed=(("$TOT", "    4 "),)))
-    yield right("TOT with zeros", FLOAT.but(changed=(("$TOT", "0000000004"),)))
+    yield right("TOT with blanks", FLOAT.but(TOT="    4 "))
+    yield right("TOT with zeros", FLOAT.but(TOT="0000000004"))
     for text, word in (
         ("5", "says 5 events"),
         ("3", "says 3 events"),
@@ -253,7 +242,7 @@ def offsets():
         ("9" * 30, "a whole number"),
         ("four", "a whole number"),
     ):
-        yield wrong(f"TOT {text}", FLOAT.but(changed=(("$TOT", text),)), word)
+        yield wrong(f"TOT {text}", FLOAT.but(TOT=text), word)
     for text, word in (
         ("2", "in all"),
         ("4", "P4B is missing|in all|P4"),
@@ -262,39 +251,37 @@ def offsets():
         ("x", "whole number"),
         (None, "PAR is missing"),
     ):
-        yield wrong(f"PAR {text}", FLOAT.but(changed=(("$PAR", text),)), word)
+        yield wrong(f"PAR {text}", FLOAT.but(PAR=text), word)
     for text in "C U c list".split():
-        yield wrong(f"MODE {text}", FLOAT.but(changed=(("$MODE", text),)), r"\$MODE is")
+        yield wrong(f"MODE {text}", FLOAT.but(MODE=text), r"\$MODE is")
     whole = FLOAT.build()
     for cut in (1, 4, 8, 47, 48, 100, 400):
         yield wrong(f"{cut} bytes cut", whole[:-cut], "in all|TEXT reaches")
     twice = replace(FLOAT, rows=FLOAT.rows * 2, changed=(("$TOT", "4"),))
     yield wrong(
         "two places",
-        twice.but(
-            said=lambda first, last: (first, first + 47), header=lambda first, last: (first + 48, last)
-        ),
+        twice.but(said=lambda first, last: (first, first + 47), header=(48, 0)),
         "and both would hold 4 events",
     )
     yield wrong(
         "neither TOT nor offsets",
-        FLOAT.but(changed=(("$TOT", None), *missing), header=nothing),
+        FLOAT.but(TOT=None, **missing, header=nothing),
         "TOT is missing",
     )
     yield wrong(
         "no TOT, and half an event",
         FLOAT.but(
-            changed=(("$TOT", None),),
-            said=lambda first, last: (first, last - 5),
-            header=lambda first, last: (first, last - 5),
+            TOT=None,
+            said=(0, -5),
+            header=(0, -5),
         ),
         "TOT is missing",
     )
     yield wrong(
         "DATA within TEXT",
         FLOAT.but(
-            said=lambda first, last: (first - 60, last - 60),
-            header=lambda first, last: (first - 60, last - 60),
+            said=(-60, -60),
+            header=(-60, -60),
         ),
         "TEXT ends at",
     )
@@ -324,12 +311,12 @@ def wholes():
     for text in "262144.0 2.62144E5 4294967296 0 1".split():
         yield right(f"range {text}", widths(32, 32, most=text).but(rows=((262143, 3), (17, 4))))
     yield right("range of 64 bits", widths(64, most="18446744073709551616").but(rows=((2**40,), (3,))))
-    yield right("no range", WHOLE.but(changed=(("$P2R", None),)), says=r"\$P2R is missing")
-    yield right("no range of floats", FLOAT.but(changed=(("$P2R", None),)), says=r"\$P2R is missing")
+    yield right("no range", WHOLE.but(P2R=None), says=r"\$P2R is missing")
+    yield right("no range of floats", FLOAT.but(P2R=None), says=r"\$P2R is missing")
     yield right(
         "beyond doubles", widths(64).but(rows=((2**60 + 1,), (3,))), ((2.0**60,), (3.0,)), says="are rounded"
     )
     for text in ("0", "65", "x", "-8", "", "1e3"):
-        yield wrong(f"{text!r} bits", WHOLE.but(changed=(("$P2B", text),), escape=False), r"P2B")
-    yield wrong("63 bits", widths(16, 16).but(changed=(("$P1B", "63"), ("$P2B", "63"))), "in all")
-    yield wrong("range x", FLOAT.but(changed=(("$P2R", "x"),)), "P2R is 'x'")
+        yield wrong(f"{text!r} bits", WHOLE.but(P2B=text, escape=False), r"P2B")
+    yield wrong("63 bits", widths(16, 16).but(P1B="63", P2B="63"), "in all")
+    yield wrong("range x", FLOAT.but(P2R="x"), "P2R is 'x'")

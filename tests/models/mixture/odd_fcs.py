@@ -1,5 +1,6 @@
 """Write FCS files that violate the standard: every number in its own bits, by Python's integers only."""
 
+import re
 import struct
 from dataclasses import dataclass, replace
 
@@ -27,13 +28,13 @@ class Odd:
     kind: str = "F"
     order: str = "1,2,3,4"
     words: tuple = ()  # further keywords and values, in order
-    changed: tuple = ()  # keywords and other values; None leaves one out
+    changed: tuple = ()  # keywords of every file, and other values; None leaves one out
     delimiter: str = "/"
     escape: bool = True
     more: tuple | None = None  # supplemental TEXT
     more_behind: bool = False
-    header: object = lambda first, last: (first, last)
-    said: object = lambda first, last: (first, last)
+    header: object = (0, 0)  # DATA's first and last byte: what is added to them, or a function of them
+    said: object = (0, 0)
     text_end: int = 0
     no_last: bool = False
     lead: bytes = b""
@@ -43,6 +44,10 @@ class Odd:
     encoding: str = "utf-8"
 
     def but(self, **changes):
+        """Return another file; names in capitals are keywords with other values, or further keywords."""
+        for key in [name for name in changes if name.isupper()]:
+            part, pair = "changed" if _known(key) else "words", (f"${key}", changes.pop(key))
+            changes[part] = (*changes.get(part, getattr(self, part)), pair)
         return replace(self, **changes)
 
     def build(self):
@@ -61,7 +66,7 @@ class Odd:
                 behind += len(data)
                 places |= {"more": behind, "more_end": behind + len(more) - 1}
         first, last = places["data"], places["data"] + len(data) - 1
-        own = self.header(first, last) if last < 10**8 else (0, 0)
+        own = _moved(self.header, first, last) if last < 10**8 else (0, 0)
         head = f"FCS{self.version}    ".encode()
         for at in (256, begin - 1 + self.text_end, *own, 0, 0):
             head += at if isinstance(at, bytes) else b"%8d" % at
@@ -69,7 +74,7 @@ class Odd:
         return head.ljust(256) + before + data + (more if self.more_behind else b"") + self.tail
 
     def text(self, places, n_bytes):
-        said = self.said(places["data"], places["data"] + n_bytes - 1)
+        said = _moved(self.said, places["data"], places["data"] + n_bytes - 1)
         words = {
             "$BEGINSTEXT": f"{places['more']:08d}",
             "$ENDSTEXT": f"{places['more_end']:08d}",
@@ -124,6 +129,15 @@ class Odd:
                 else:
                     body += bytes(low_first[digit - 1] for digit in order)
         return body
+
+
+def _known(key):
+    """Return True for a keyword that every file has."""
+    return re.fullmatch(r"(BEGIN|END)\w+|BYTEORD|DATATYPE|MODE|NEXTDATA|PAR|TOT|P\d+[NBER]", key) is not None
+
+
+def _moved(how, first, last):
+    return how(first, last) if callable(how) else (first + how[0], last + how[1])
 
 
 def _as_whole(kind, value):

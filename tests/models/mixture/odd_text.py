@@ -40,7 +40,7 @@ def empties():
         raw.but(words=(*((f"$P{at}S", "") for at in (1, 2, 3)), ("CREATOR", ""), MATRIX, ("$OP", ""))),
         spillover=True,
     )
-    yield right("in front of a gain", raw.but(words=(("$P3S", ""), ("$P2G", "8"))), gains=(1, 8, 1))
+    yield right("in front of a gain", raw.but(P3S="", P2G="8"), gains=(1, 8, 1))
     yield right(
         "in front of a word of its own", raw.but(words=(("$OP", ""), ("SPILL", SPILL))), spillover=True
     )
@@ -83,12 +83,12 @@ def supplements():
     )
     yield wrong(
         "supplement beyond the end",
-        FLOAT.but(changed=(("$BEGINSTEXT", "90000"), ("$ENDSTEXT", "90100"))),
+        FLOAT.but(BEGINSTEXT="90000", ENDSTEXT="90100"),
         "supplemental TEXT is bytes 90000",
     )
     yield wrong(
         "supplement that ends first",
-        FLOAT.but(more=(MATRIX,), changed=(("$ENDSTEXT", "10"),)),
+        FLOAT.but(more=(MATRIX,), ENDSTEXT="10"),
         "supplemental TEXT is bytes",
     )
     yield wrong(
@@ -98,7 +98,7 @@ def supplements():
     )
     yield right(
         "supplement without offsets",
-        FLOAT.but(more=(MATRIX,), changed=(("$BEGINSTEXT", "0"), ("$ENDSTEXT", "0"))),
+        FLOAT.but(more=(MATRIX,), BEGINSTEXT="0", ENDSTEXT="0"),
         says="keywords or events may be lost",
         spillover=False,
     )
@@ -106,9 +106,9 @@ def supplements():
 
 def matrices():
     yield right("SPILL", FLOAT.but(words=(("SPILL", SPILL),)), spillover=True)
-    yield right("a comma at the end", FLOAT.but(words=(("$SPILLOVER", SPILL + ","),)), spillover=True)
-    yield right("blanks in it", FLOAT.but(words=(("$SPILLOVER", SPILL.replace(",", " , ")),)), spillover=True)
-    yield right("numbers for names", FLOAT.but(words=(("$SPILLOVER", "2,2,3,1,0.25,0,1"),)), spillover=True)
+    yield right("a comma at the end", FLOAT.but(SPILLOVER=SPILL + ","), spillover=True)
+    yield right("blanks in it", FLOAT.but(SPILLOVER=SPILL.replace(",", " , ")), spillover=True)
+    yield right("numbers for names", FLOAT.but(SPILLOVER="2,2,3,1,0.25,0,1"), spillover=True)
     yield right("SPILL and SPILLOVER alike", FLOAT.but(words=(MATRIX, ("SPILL", SPILL))), spillover=True)
     yield right(
         "two that differ",
@@ -118,10 +118,10 @@ def matrices():
     )
     a, b, c = FLOAT.channels
     commas = FLOAT.but(
-        channels=(a, replace(b, name="FITC, CD3"), c), words=(("$SPILLOVER", "2,FITC, CD3,FL2-A,1,0.25,0,1"),)
+        channels=(a, replace(b, name="FITC, CD3"), c), SPILLOVER="2,FITC, CD3,FL2-A,1,0.25,0,1"
     )
     yield right("a comma in a name", commas, spillover=True)
-    yield right("0", FLOAT.but(words=(("$SPILLOVER", "0"),)), spillover=False)
+    yield right("0", FLOAT.but(SPILLOVER="0"), spillover=False)
     for text, word in (
         ("2;FL1-A;FL2-A;1;0.25;0;1", "cannot be read"),
         ("2,FL1-A,FL2-A,1,0.25,0", "cannot be read"),
@@ -134,7 +134,7 @@ def matrices():
         ("99999999,FL1-A", "cannot be read"),
         ("9999,FL1-A", "cannot be read"),
     ):
-        yield right(f"matrix {text}", FLOAT.but(words=(("$SPILLOVER", text),)), says=word, spillover=False)
+        yield right(f"matrix {text}", FLOAT.but(SPILLOVER=text), says=word, spillover=False)
     for key, text in (
         ("$COMP", "2,1,0.25,0,1"),
         ("$DFC1TO2", "12.5"),
@@ -172,7 +172,7 @@ def names():
     )
     yield right(
         "no name",
-        FLOAT.but(changed=(("$P2N", None),)),
+        FLOAT.but(P2N=None),
         says=r"\$P2N is missing",
         channels=("FSC-A", "P2", "FL2-A"),
     )
