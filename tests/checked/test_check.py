@@ -11,16 +11,9 @@ import pytest
 import portable as pk
 from portable.testing import watching
 
-from .gallery_of_indices import (
-    TIES,
-    X,
-    compact_broken,
-    forward_difference_broken,
-    histogram_broken,
-    where_smallest_broken,
-    zeros,
-)
-from .gallery_of_teams import FOUR, arrays, mirror_of_shares_broken, reverse, reverse_broken, strided_sum
+from .case import broken
+from .gallery_of_indices import TIES, X, compact, forward_difference, histogram, where_smallest, zeros
+from .gallery_of_teams import FOUR, arrays, mirror_of_shares, reverse, strided_sum
 
 
 @pk.kernel
@@ -76,7 +69,7 @@ def test_tuples_of_views_and_labels():
 
 
 def test_reports():
-    report = pk.check(FOUR, reverse_broken, *arrays(), seeds=[0, 3], team_sizes=[2])
+    report = pk.check(FOUR, broken(reverse), *arrays(), seeds=[0, 3], team_sizes=[2])
     text, page = str(report), report._repr_html_()
     assert not report and not report.ok and report.seeds == (0, 3) and report.team_sizes == (4, 2)
     for words in (
@@ -96,7 +89,7 @@ def test_reports():
 
 
 def test_a_reduction_no_barrier_says_so():
-    assert "does not show what others wrote" in str(pk.check(FOUR, mirror_of_shares_broken, *arrays()))
+    assert "does not show what others wrote" in str(pk.check(FOUR, broken(mirror_of_shares), *arrays()))
 
 
 def test_reductions_are_checked_and_compared():
@@ -113,7 +106,7 @@ def test_the_same_seed_is_the_same_schedule():
     def outcome(seed):
         counter, out = zeros(1, np.int64), zeros()
         with watching(seed), pytest.raises(pk.CheckError):
-            pk.parallel_for(12, compact_broken, X, counter, out)
+            pk.parallel_for(12, broken(compact), X, counter, out)
         return tuple(out)
 
     outcomes = {seed: outcome(seed) for seed in range(20)}
@@ -263,11 +256,11 @@ def test_the_order_of_atomics_is_no_dependence_on_the_size():
 
 
 def test_many_indices_give_one_finding():
-    (found,) = pk.check(4, where_smallest_broken, TIES, 1.0, zeros(1, np.int64)).findings
+    (found,) = pk.check(4, broken(where_smallest), TIES, 1.0, zeros(1, np.int64)).findings
     assert found.members == ("index 3", "index 1") or found.members == ("index 1", "index 3")
-    (found,) = pk.check(12, histogram_broken, X, zeros(8, np.int64), seeds=range(3)).findings
+    (found,) = pk.check(12, broken(histogram), X, zeros(8, np.int64), seeds=range(3)).findings
     assert found.times >= 9
-    assert "CheckError" not in str(pk.check(12, forward_difference_broken, X, zeros()))
+    assert "CheckError" not in str(pk.check(12, broken(forward_difference), X, zeros()))
 
 
 def test_nothing_of_it_is_loaded_by_importing_portable():

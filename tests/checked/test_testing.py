@@ -10,15 +10,9 @@ import pytest
 import portable as pk
 from portable.testing import assert_same_on_all_spaces, watching
 
-from .gallery_of_indices import (
-    X,
-    backward_difference,
-    forward_difference_broken,
-    histogram,
-    histogram_broken,
-    zeros,
-)
-from .gallery_of_teams import FOUR, arrays, reverse, reverse_broken
+from .case import broken
+from .gallery_of_indices import X, backward_difference, forward_difference, histogram, zeros
+from .gallery_of_teams import FOUR, arrays, reverse
 
 pytest_plugins = "pytester"
 
@@ -70,22 +64,22 @@ def test_spaces_that_differ_are_told():
 
 def test_a_defect_is_told_before_spaces_are_compared():
     with pytest.raises(pk.CheckError, match="race"):
-        assert_same_on_all_spaces(12, histogram_broken, X, zeros(8, np.int64))
+        assert_same_on_all_spaces(12, broken(histogram), X, zeros(8, np.int64))
 
 
 def test_launches_that_name_a_space_of_the_host_are_watched_too():
     out = np.zeros((3, 12))
     policy = pk.TeamPolicy(3, 4, space="serial")
-    pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+    pk.parallel_for(policy, broken(reverse), arrays()[0], out)
     with watching() as launches, pytest.raises(pk.CheckError, match="missing barrier"):
-        pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+        pk.parallel_for(policy, broken(reverse), arrays()[0], out)
     assert launches == {"checked": 1, "elsewhere": 0}
-    pk.parallel_for(policy, reverse_broken, arrays()[0], out)
+    pk.parallel_for(policy, broken(reverse), arrays()[0], out)
 
 
 def test_the_seed_is_used():
     with watching(seed=5), pytest.raises(pk.CheckError) as error:
-        pk.parallel_for(12, forward_difference_broken, X, zeros())
+        pk.parallel_for(12, broken(forward_difference), X, zeros())
     assert error.value.findings[0].seed == 5
 
 

@@ -52,13 +52,13 @@ class Program:
         return all(a.dtype.itemsize <= 4 for a in self.args if isinstance(a, np.ndarray))
 
 
-def load(text, name="<fuzz>", wide=False):
-    """Execute a module's source and return its namespace; inspect can find the source although it is in no
-    file.
+def load(text, name="<fuzz>", wide=False, names=()):
+    """Execute a module's source, among other names, and return its namespace; inspect can find the source
+    although it is in no file.
     """
     text = text.replace("WIDE = False", f"WIDE = {wide}")
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    namespace = {"__name__": "fuzzed"}
+    namespace = {"__name__": "fuzzed", **dict(names)}
     exec(compile(text, name, "exec"), namespace)  # noqa: S102  (a text of our own making)
     return namespace
 
