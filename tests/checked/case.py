@@ -1,7 +1,8 @@
 """Define a row of the gallery, and the broken form of a kernel.
 
-The text of a kernel is the correct one. Behind a line, `# broken: TEXT` is what the broken form has in its place (a
-dash: nothing), and `# also: TEXT` a line that only the broken form has; `# wrong` marks the line of its defect.
+The text of a kernel is the correct one. Behind a line, `# broken: TEXT` is what the broken form has in its
+place (a dash: nothing), and `# also: TEXT` a line that only the broken form has; `# wrong` marks the line of
+its defect.
 """
 
 import functools
@@ -15,7 +16,7 @@ from ..fuzz.program import load
 
 @functools.cache
 def broken(kernel):
-    """Return the broken form of a kernel: a kernel of that name with `_broken` behind it, whose file has the text."""
+    """Return the broken form of a kernel: a kernel of its name and `_broken`, whose file has the text."""
     text = []
     for line in inspect.getsourcelines(kernel.fn)[0]:
         begin, word, more = re.fullmatch(r"(.*?)(?:# (broken|also): (.*))?\n", line).groups()

@@ -1,5 +1,5 @@
-"""Kernels over ranges and boxes that are correct, each with one defect in its broken form (case.py): the line that is
-then wrong carries a mark."""
+"""Kernels over ranges and boxes that are correct, each with one defect in its broken form (case.py): the line
+that is then wrong carries a mark."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""Team kernels that are correct, each with one defect in its broken form (case.py): the line that is then wrong
-carries a mark."""
+"""Team kernels that are correct, each with one defect in its broken form (case.py): the line that is then
+wrong carries a mark."""
 
 import numpy as np
 

@@ -14,105 +14,20 @@ from portable.errors import KernelError, LanguageError, LoweringError, PortableE
 from ..fuzz.program import load
 from ..launching import move, space as space
 from . import wrong_kernels as wrong
+from .wrong_kernels import TABLE, X
 
 
-X = np.ones(5)
-READ_ONLY = np.ones(5)
-READ_ONLY.flags.writeable = False
-# arguments other than X alone
-ARGUMENTS = {
-    wrong.mixes_signs: (X, np.ones(5, np.int64), np.ones(5, np.uint64)),
-    wrong.writes_to_the_first: (READ_ONLY, X),
-    wrong.adds_a_number_too_large: (np.ones(5, np.int32),),
-    wrong.adds_to_a_number: (X, 0.0),
-    wrong.adds_to_a_number_in_a_loop: (X, 0.0),
-    wrong.assigns_to_an_array_s_name: (X, X),
-}
-
-# kernel, exception, words of the message
-TABLE = [
-    (wrong.stores_a_string, LanguageError, ["string"]),
-    (wrong.makes_a_dict, LanguageError, ["dict", "number its keys"]),
-    (wrong.calls_the_system, LanguageError, ["os.getpid", "pass the result"]),
-    (wrong.calls_unmarked, LanguageError, ["not_marked", "@pk.function"]),
-    (wrong.uses_an_undefined_name, LanguageError, ["'undefined_factor' is not defined"]),
-    (wrong.uses_before_assignment, LanguageError, ["'late'", "before"]),
-    (wrong.uses_an_outside_array, LanguageError, ["outside", "argument"]),
-    (wrong.adds_a_view, LoweringError, ["view", "number"]),
-    (wrong.too_many_indices, LoweringError, ["'x'", "1 dimension", "2 indices"]),
-    (wrong.tries, LanguageError, ["try"]),
-    (wrong.defines_a_function, LanguageError, ["nested function"]),
-    (wrong.imports, LanguageError, ["import"]),
-    (wrong.recurses, LanguageError, ["'forever' calls itself"]),
-    (wrong.unpacks_too_much, LoweringError, ["3 values", "a, b, c", "a tuple of 2"]),
-    (wrong.mixes_signs, LoweringError, ["int64", "uint64", "cast"]),
-    (wrong.shifts_a_float, LoweringError, ["integers", "float64"]),
-    (wrong.writes_to_the_first, LoweringError, ["'x'", "read-only"]),
-    (wrong.adds_a_number_too_large, LoweringError, ["4294967296", "int32"]),
-    (wrong.index_as_team, LanguageError, ["league_rank"]),
-    (wrong.adds_to_a_number, LanguageError, ["`s += x[i]`", "nothing reads", "parallel_reduce"]),
-    (wrong.adds_to_a_number_in_a_loop, LanguageError, ["`s = s + x[j]`", "nothing reads"]),
-    (wrong.assigns_to_an_array_s_name, LanguageError, ["`y = 2.0 * x[i]`", "y[...]"]),
-    (wrong.returns_from_parallel_for, LanguageError, ["`return 2.0 * x[i]`", "parallel_reduce"]),
-    (wrong.returns_early_from_parallel_for, LanguageError, ["`return x[i]`", "drops"]),
-    (wrong.launches, LanguageError, ["pk.parallel_for", "for the host"]),
-    (wrong.draws_by_numpy, LanguageError, ["np.random.rand", "pk.random"]),
-]
-TEAM_TABLE = [
-    (wrong.barrier_for_some, LanguageError, ["barrier", "every member"]),
-    (wrong.reduce_for_some, LanguageError, ["reduce", "every member"]),
-    (wrong.reduces_by_a_number, LoweringError, ["`2.0` is not a reducer"]),
-    (wrong.barrier_in_single, LanguageError, ["barrier", "every member"]),
-    (wrong.barrier_in_a_ragged_loop, LanguageError, ["barrier", "every member"]),
-    (wrong.barrier_after_some_left, LanguageError, ["barrier", "every member"]),
-    (wrong.scratch_in_a_loop, LanguageError, ["scratch", "top level"]),
-    (wrong.scratch_in_a_branch, LanguageError, ["scratch", "top level"]),
-    (wrong.scratch_of_no_size, LoweringError, ["scratch", "positive"]),
-    (wrong.asks_the_team_for_more, LanguageError, ["vector_length", "league_rank"]),
-    (wrong.shares_a_share_out, LanguageError, ["thread_range(2)", "a part", "n * m"]),
-    (wrong.shares_a_share_out_by_a_function, LanguageError, ["thread_range(2)", "a part", "n * m"]),
-    (wrong.shares_for_one_member, LanguageError, ["thread_range(4)", "a part", "condition"]),
-    (wrong.shares_after_some_left, LanguageError, ["thread_range(4)", "a part", "return"]),
-    (wrong.reduces_a_complex_number_by_max, LoweringError, ["pk.Max", "complex", "z.real"]),
-    (wrong.places_a_complex_number, LoweringError, ["pk.MinLoc", "(value, index)"]),
-]
-
-
-def line_of_the_mark(*kernels):
-    for kernel in kernels:
-        lines, first = inspect.getsourcelines(kernel.fn)
-        found = [first + k for k, line in enumerate(lines) if "# wrong" in line]
-        if found:
-            return found[0]
-    raise AssertionError("no line is marked")
-
-
-def check(error, kernel, exception, words, line):
-    message = str(error.value)
-    assert isinstance(error.value, exception)
-    for word in [f"kernel '{kernel.fn.__name__}'", f"wrong_kernels.py:{line})", *words]:
-        assert word.lower() in message.lower()
-
-
-def names(table):
-    return [row[0].fn.__name__ for row in table]
-
-
-@pytest.mark.parametrize("kernel, exception, words", TABLE, ids=names(TABLE))
-def test_wrong_text(space, kernel, exception, words):
-    args = ARGUMENTS.get(kernel, (X,))
-    if space == "cuda" and any(arg is READ_ONLY for arg in args):
+@pytest.mark.parametrize("kernel, exception, words, args, marked", TABLE, ids=[row[0].name for row in TABLE])
+def test_wrong_text(space, kernel, exception, words, args, marked):
+    if space == "cuda" and any(arg is wrong.READ_ONLY for arg in args):
         pytest.skip("a copy on the device can be written")
-    with pytest.raises(KernelError) as error:
-        pk.parallel_for(5, kernel, *(move(arg, space) for arg in args))
-    check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.forever))
-
-
-@pytest.mark.parametrize("kernel, exception, words", TEAM_TABLE, ids=names(TEAM_TABLE))
-def test_wrong_team_text(space, kernel, exception, words):
-    with pytest.raises(KernelError) as error:
-        pk.parallel_for(pk.TeamPolicy(2, space=space), kernel, move(X, space))
-    check(error, kernel, exception, words, line_of_the_mark(kernel, wrong.fills_a_share))
+    of_teams = next(iter(inspect.signature(kernel.fn).parameters)) == "team"
+    with pytest.raises(exception) as error:
+        pk.parallel_for(pk.TeamPolicy(2) if of_teams else 5, kernel, *(move(arg, space) for arg in args))
+    lines, first = inspect.getsourcelines(marked.fn)
+    (line,) = (first + k for k, text in enumerate(lines) if "# wrong" in text)
+    for word in [f"kernel '{kernel.name}'", f"wrong_kernels.py:{line})", *words]:
+        assert word.lower() in str(error.value).lower()
 
 
 def test_a_function_returns_on_every_path(space):
