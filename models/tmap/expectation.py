@@ -13,39 +13,9 @@ from ..shared import Array, launch
 from ..shared.places import Held, additions
 from . import kernels
 from .kernels import PACK
-from .packed import FADED, Part, fill_table, new_table, part_of, tiny
+from .packed import FADED, Laid, Part, fill_table, new_table, part_of, tiny
 from .runs import Runs
 from .stored import Stretch
-
-
-class Laid(NamedTuple):
-    """Runs in the layout of the E-step.
-
-    Attributes
-    ----------
-    censoring : bool
-        True if any run is open.
-    views : tuple
-        Arguments of the kernel `expectation` for the runs, in order: Views, or arrays kept on the host.
-    columns, groups, n_rows : ndarray, list and int
-        As in `packed.Shares`.
-    distinct : View, or None
-        The ends of distinct intervals, in units; None if gaps are not rounded.
-    """
-
-    censoring: bool
-    views: tuple
-    columns: Array
-    groups: list
-    n_rows: int
-    distinct: pk.View | None
-
-    @property
-    def nbytes(self) -> int:
-        return sum(view.size * view.dtype.itemsize for view in self.views)
-
-    def on_host(self) -> Laid:
-        return self._replace(views=tuple(view.to_numpy().copy() for view in self.views))
 
 
 class Piece(NamedTuple):
@@ -104,9 +74,7 @@ class Expectation:
     def lay_out(self, piece: Runs | Part | Stretch) -> Laid:
         """Pack runs in the space."""
         part = part_of(piece, self._n_shards)
-        packed = part.packed(self.space, self._dtype, self._unit)
-        dealt, *rest = packed.shares(part.cuts, part.n_shards)
-        return Laid(packed.censoring, (dealt, *packed.views), *rest, packed.distinct)
+        return part.packed(self.space, self._dtype, self._unit).shares(part.cuts, part.n_shards)
 
     def prepare(self, piece: Runs | Part | Stretch | Laid) -> Piece:
         """Copy runs to the space; first lay them out if this has not been done."""

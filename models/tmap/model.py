@@ -744,26 +744,19 @@ class _Likelihood:
         packed = part.packed(self._space, self._dtype, self._unit)
         if self._shared is None or packed.distinct is not None:
             self._shared = self._model._shared(packed, self._dtype)
-        return packed, packed.shares(part.cuts, part.n_shards), self._shared
+        return packed.shares(part.cuts, part.n_shards), self._shared
 
     def log_likelihood(self, pieces):
-        for packed, shares, shared in pieces:
-            found = [
-                (self._of_shard(packed, shares.dealt[:, a:b], shared),)
-                for a, b in itertools.pairwise(map(int, shares.columns))
-            ]
+        for laid, shared in pieces:
+            dealt, *packs = laid.views
+            ends = itertools.pairwise(map(int, laid.columns))
+            found = [(self._of_teams(shared, dealt[:, a:b], packs),) for a, b in ends]
             yield total(nodes(found, 0, len(found)))
 
-    def _of_shard(self, packed, dealt, shared):
-        found = pk.empty((), space=packed.space)
-        reduce(
-            pk.TeamPolicy(dealt.shape[1], kernels.PACK, space=packed.space),
-            kernels.log_likelihood,
-            *shared,
-            dealt,
-            *packed.views,
-            out=found,
-        )
+    def _of_teams(self, shared, dealt, packs):
+        found = pk.empty((), space=self._space)
+        policy = pk.TeamPolicy(dealt.shape[1], kernels.PACK, space=self._space)
+        reduce(policy, kernels.log_likelihood, *shared, dealt, *packs, out=found)
         return Held(found)
 
 

@@ -264,7 +264,7 @@ class Packed:
 
         Returns
         -------
-        Shares
+        Laid
         """
         key = tuple(cuts), n_shards
         if key not in self._shares:
@@ -290,7 +290,8 @@ class Packed:
         )
         places = [range(int(columns[group.start]), int(columns[group.stop])) for group in groups]
         n_rows = max(sum(kept[k] for k in group) for group in groups)
-        return Shares(dealt, columns, places, n_rows)
+        views = dealt, *self.views
+        return Laid(self.censoring, views, columns, places, n_rows, self.distinct)
 
 
 def new_table(distinct, n_models, n_branches, dtype, space):
@@ -305,26 +306,40 @@ def fill_table(models, distinct, table):
     launch((n_models, n_branches, n_values), rounding.tabulate, models, distinct, table, space=table.space)
 
 
-class Shares(NamedTuple):
+class Laid(NamedTuple):
     """Packs of some shards, distributed to teams.
 
     Attributes
     ----------
-    dealt : View of int64, shape (3, n_teams)
-        Each team's first pack, the end of its packs, and its first row among those kept for the current
-        packs.
+    censoring : bool
+        True if any run is open.
+    views : tuple
+        Arguments of kernels for the runs: each team's first pack, the end of its packs, and its first row
+        among those kept for the current packs, shape (3, n_teams); then those of `Packed.views`. Views, or
+        arrays kept on the host.
     columns : ndarray of int, shape (n_shards + 1,)
         First team of each shard, and the number of teams.
     groups : list of range
         Teams that are launched together.
     n_rows : int
         Number of rows that the teams of a group keep.
+    distinct : View, or None
+        The ends of distinct intervals, in units; None if gaps are not rounded.
     """
 
-    dealt: pk.View
+    censoring: bool
+    views: tuple
     columns: np.ndarray
     groups: list
     n_rows: int
+    distinct: pk.View | None
+
+    @property
+    def nbytes(self):
+        return sum(view.size * view.dtype.itemsize for view in self.views)
+
+    def on_host(self):
+        return self._replace(views=tuple(view.to_numpy().copy() for view in self.views))
 
 
 def _n_teams(n_rows, at_once):
