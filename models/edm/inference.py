@@ -327,20 +327,12 @@ class _Group(Mapping):
     def run(self, first, times, stop):
         """Return rho, the number of surrogates with at least that skill, and the number tried, each of shape
         (n_sets, n_targets)."""
-        size = min(self.batch_size(times.shape[1]), len(first))
         rho = np.empty((len(first), self.n_targets))
         counts = np.empty((len(first), 2, self.n_targets), np.int32)
-        self.allocate(size, times)
-        still_open = pk.empty((size, self.n_targets), np.int32)
-        on_space = pk.empty((size, 2, self.n_targets), np.int32)
-        skill = pk.empty((size, self.n_sums))
-        for begin in range(0, len(first), size):
-            part = slice(begin, begin + size)
-            self.arrange(first[part] * self.width, times)
-            self.predict(self.targets)
-            self.correlate()
+        for part in self.batches(first * self.width, times):
             n_sets = self.library.n_sets
-            pairs, ends = (n_sets, self.n_targets), (still_open, on_space)
+            pairs, skill = (n_sets, self.n_targets), pk.empty((n_sets, self.n_sums))
+            ends = still_open, on_space = pk.empty(pairs, np.int32), pk.empty((n_sets, 2, pairs[1]), np.int32)
             launch(pairs, surrogate_kernels.open_pairs, self.target_of, self.rho, *ends)
             for width, room, table in self.stages:
                 self.predict(table, still_open, again=True)

@@ -112,16 +112,21 @@ class Mapping:
         first : array of int, shape (n_sets,), the column of each set
         times : array of int, shape (1 or n_sets, n_candidates), ascending
         """
+        rho = np.empty((len(first), self.n_targets))
+        for part in self.batches(first, times):
+            pk.deep_copy(rho[part], self.rho[: self.library.n_sets])
+        return rho
+
+    def batches(self, first, times):
+        """Compute rho of as many sets at a time as fit into memory; yield the slice of each such part."""
         size = min(self.batch_size(times.shape[1]), len(first))
         self.allocate(size, times)
-        rho = np.empty((len(first), self.n_targets))
         for begin in range(0, len(first), size):
             part = slice(begin, begin + size)
             self.arrange(first[part], times if len(times) == 1 else times[part])
             self.predict(self.targets)
             self.correlate()
-            pk.deep_copy(rho[part], self.rho[: self.library.n_sets])
-        return rho
+            yield part
 
     def allocate(self, n_sets, times):
         """Allocate arrays on the space for n_sets sets, unless the present ones are suitable."""
