@@ -47,18 +47,13 @@ current = _hooks.get
 
 
 @contextlib.contextmanager
-def replaced_hooks(hooks):
-    """Run a block with other hooks, only in this context."""
-    token = _hooks.set(hooks)
+def changed(**hooks):
+    """Change some of the hooks for a block, only in this context, and keep the others."""
+    token = _hooks.set(current()._replace(**hooks))
     try:
         yield
     finally:
         _hooks.reset(token)
-
-
-def changed(**hooks):
-    """Change some of the hooks for a block, and keep the others."""
-    return replaced_hooks(current()._replace(**hooks))
 
 
 def refuse_while_recording(what):

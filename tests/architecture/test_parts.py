@@ -80,7 +80,7 @@ def test_an_operation_is_a_row_and_a_function(monkeypatch):
     function = ir.Function(module, ir.FunctionType(double, [double]), "toy")
     lower = emitter()
     lower.begin(Builder(function.append_basic_block("begin")))
-    here = lower.make_place()._replace(scope=emit.Scope())
+    here = lower.make_place()._replace(scopes=[emit.Scope()])
     here.scope.values[number] = Value("float64", "uniform", function.args[0])
     here.block(Block(body=[toy]))
     here.b.ret(here.ops.get(here.value(toy)))

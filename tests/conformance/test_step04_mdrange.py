@@ -143,6 +143,23 @@ def test_conditions_and_loops_on_cells(space, dtype):
     assert_close(out, wanted, dtype, 6, scale=3.0)
 
 
+def products(r, c, lower, a, out):
+    s = 0.0
+    for k in range(r if lower else a.shape[1]):
+        s += a[r, k] * a[c, k]
+    out[r, c] = s
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_loops_of_several_rows(space, lower):
+    """A CPU processes rows together whose loops have one length; each sum has the bits of one lane alone."""
+    a, policy = default_rng(1).normal(size=(21, 21)), pk.MDRangePolicy((0, 0), (21, 21))
+    kernels = (pk.kernel(packed=packed)(products) for packed in (True, False))
+    out, alone = (launch_for(space, policy, k, pk.static(lower), a, 0 * a)[-1] for k in kernels)
+    assert_array_equal(out, alone)
+    assert_close(out, (np.tri(21, k=-1) * a if lower else a) @ a.T, float, 21, scale=3.0)
+
+
 @pk.kernel
 def cell(r, c, u):
     return u[r, c]

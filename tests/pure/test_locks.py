@@ -167,7 +167,7 @@ for made in all_made:
 @pytest.mark.parametrize(
     "imports",
     [
-        "from portable.core.machines.cpu import engine, pool; all_made = pool.compiled, engine.past_caches",
+        "from portable.core.machines.cpu import pool; all_made = pool.compiled, pool.copies",
         "from portable.numba import threads as numbas; all_made = numbas._asking, numbas._compiled",
     ],
     ids=["cpu", "numba"],

@@ -15,71 +15,36 @@ import threading
 import time
 from pathlib import Path
 
-import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 
-from portable.core.machines.cpu import pool_code
+from portable.core.machines.cpu import native, pool_code
 from portable.core.machines.cpu import pool as pool_module
 from portable.core.machines.cpu.pool import Pool, ring_code
 from portable.errors import InputError
 
-# The block is int64: spin, step, n, count[n], who[n], low[n]. For index i the kernel turns `spin + i * step`
-# times, adds one to count[i] without an atomic, and notes who[i] = worker and low[i] = the chunk's begin.
-_KERNEL = """
-define void @mark(ptr %block, i64 %begin, i64 %end, i64 %worker) {
-entry:
-  %n.p = getelementptr i64, ptr %block, i64 2
-  %n = load i64, ptr %n.p
-  %spin = load i64, ptr %block
-  %step.p = getelementptr i64, ptr %block, i64 1
-  %step = load i64, ptr %step.p
-  %count = getelementptr i64, ptr %block, i64 3
-  %who = getelementptr i64, ptr %count, i64 %n
-  %low = getelementptr i64, ptr %who, i64 %n
-  %some = icmp slt i64 %begin, %end
-  br i1 %some, label %loop, label %out
-loop:
-  %i = phi i64 [ %begin, %entry ], [ %i.next, %store ]
-  %more.turns = mul i64 %i, %step
-  %turns = add i64 %spin, %more.turns
-  br label %turn
-turn:
-  %t = phi i64 [ %turns, %loop ], [ %t.less, %turn ]
-  call void asm sideeffect "", ""()
-  %t.less = sub i64 %t, 1
-  %on = icmp sgt i64 %t.less, 0
-  br i1 %on, label %turn, label %store
-store:
-  %count.i = getelementptr i64, ptr %count, i64 %i
-  %old = load i64, ptr %count.i
-  %new = add i64 %old, 1
-  store i64 %new, ptr %count.i
-  %who.i = getelementptr i64, ptr %who, i64 %i
-  store i64 %worker, ptr %who.i
-  %low.i = getelementptr i64, ptr %low, i64 %i
-  store i64 %begin, ptr %low.i
-  %i.next = add i64 %i, 1
-  %more = icmp slt i64 %i.next, %end
-  br i1 %more, label %loop, label %out
-out:
-  ret void
-}
-"""
+three = native.words(3)
+
+
+def mark_all(block, begin, end, worker):
+    """Turn spin + i * step times for each index i, add 1 to count[i] without an atomic, and note who[i] =
+    worker and low[i] = begin; the block is int64: spin, step, n, count[n], who[n], low[n]."""
+    spin, step, n = three(block)
+    for i in range(begin, end):
+        turns, place = spin + i * step, block + 24 + 8 * i
+        while turns > 0:
+            turns -= 1
+        native.store(place, native.load(place) + 1)
+        native.store(place + 8 * n, worker)
+        native.store(place + 16 * n, begin)
 
 
 @pytest.fixture(scope="module")
 def mark():
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    llvm.initialize_native_asmparser()
-    machine = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(_KERNEL), machine)
-    engine.finalize_object()
-    yield engine.get_function_address("mark")
-    engine.close()
+    code = native.compiled([mark_all], "mark_all")
+    yield code("mark_all")
 
 
 class Block:
@@ -351,13 +316,8 @@ def test_a_thread_of_a_pool_may_collect_it():
 
 @pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2"])
 def test_wrong_numbers_of_threads(n_threads):
-    with pytest.raises(InputError, match="n_threads is .*at least 1"):
+    with pytest.raises(InputError, match="Pool: n_threads"):
         Pool(n_threads)
-
-
-def test_chunks_of_nothing(pool, mark):
-    with pytest.raises(InputError, match="chunk is 0"):
-        pool.run(mark, Block(1).address, 0, 1, 0)
 
 
 _PROGRAM = """

@@ -389,7 +389,7 @@ def zeros(
     >>> pk.zeros(2, space="serial").to_numpy()
     array([0., 0.])
     """
-    return _allocate(shape, dtype, space, label, zero=True)
+    return View(shape, dtype, space, label)
 
 
 def empty(

@@ -33,7 +33,7 @@ class Entry(entry.Entry):
         """Return one index at a time."""
         return 1
 
-    def _typed(self, width):
+    def typed_for(self, width):
         index = (
             ("number", "int", VARYING, 0, False)
             if self.policy_kind != "team"

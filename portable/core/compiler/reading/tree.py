@@ -223,17 +223,16 @@ class Loop:
 
     def innermost(self):
         """Return True if no iteration runs a loop of many iterations."""
-        return not _has_loops(self.body.body)
+        loops = (node for node in every(self.body.body) if node.__class__ is Loop)
+        return all(loop.trips or loop.has_few_iterations() for loop in loops)
 
 
-def _has_loops(nodes):
-    """Return True if nodes run a loop of more than a few iterations."""
-    return any(
-        node.__class__ is Loop
-        and not (node.trips or node.has_few_iterations())
-        or any(_has_loops(block.body) for block in inside(node))
-        for node in nodes
-    )
+def every(nodes):
+    """Yield nodes, and after each those that it runs."""
+    for node in nodes:
+        yield node
+        for block in inside(node):
+            yield from every(block.body)
 
 
 def inside(node):

@@ -22,7 +22,7 @@ ZERO, SPARE, FAULT, N_SHARED_BYTES = 64, 72, 80, 128
 
 
 # facts of an entry function that are stored with its code, in addition to its results
-_FACTS = "width scratch_static scratch_open has_loops light state_words in_turn".split()
+_FACTS = "width scratch_static scratch_open has_loops light state_words in_turn rows".split()
 
 
 def scratch_of(compiled, policy):
@@ -49,9 +49,10 @@ class Launched:
     light : whether an index takes a CPU so little time that a hundred times as many are not worth a thread
     state_words : 8-byte words that hold the states of all reducers
     in_turn : whether a CPU's scan proceeds element by element, in several blocks at a time
+    rows : rows of a box that a CPU processes together
     """
 
-    results, state_words, in_turn = None, 0, False
+    results, state_words, in_turn, rows = None, 0, False, 1
     fault_bytes = 0  # for a debug build: bytes of a fault's words in each launch
 
     def __init__(self, kernel, policy_kind, specs, reducers, facts=None):

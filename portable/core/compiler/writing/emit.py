@@ -84,7 +84,7 @@ class Here(NamedTuple):
     mask : LLVM vector of bools, or None for all lanes
     alive : some lane is known to be live
     tail : the pack is a range's last one
-    scope : values of the source being emitted so far
+    scopes : values of the source being emitted so far, for each of the rows emitted together
     call, loops : the open call, and its open loops around this place, the innermost one last
     looping : in a loop in which the launch may end
     own : in one of the layer's own functions, whose loops are short
@@ -95,7 +95,7 @@ class Here(NamedTuple):
     mask: object = None
     alive: bool = True
     tail: bool = False
-    scope: Scope = None
+    scopes: list = [Scope()]  # noqa: RUF012
     call: OpenCall = None
     loops: tuple = ()
     looping: bool = False
@@ -115,6 +115,10 @@ class Here(NamedTuple):
         return self.lower.memory
 
     @property
+    def scope(self):
+        return self.scopes[0]
+
+    @property
     def team(self):
         return self.scope.team
 
@@ -127,16 +131,19 @@ class Here(NamedTuple):
         return self.ops.cast(v, dtype)
 
     # ---- sources
-    def inline(self, text, args):
-        """Inline a source at this place and return its result: a Value, a tuple of Values, or None."""
+    def inline(self, text, *rows):
+        """Inline a source at this place and return its result: a Value, a tuple of Values, or None.
+
+        `rows`: its arguments; if there are several lists of them, each statement is emitted for all of these
+        before the next one, and the result is that of the first.
+        """
         ops, line = self.ops, self.ops.line
-        args = [mapped(rounded, a) for a in args]
-        known = tuple(described(a, self.lower.described_team) for a in args)
+        rows = [[mapped(rounded, a) for a in row] for row in rows]
+        known = tuple(described(a, self.lower.described_team) for a in rows[0])
         tree = typed(text, known, ops.W, ops.step, ops.float_dtype, self.lower.kernel_name)
-        scope = Scope(self.scope and self.team)
-        for node, value in zip(tree.inputs, args):
-            _bind(scope, node, value)
-        here = self._replace(scope=scope, call=None, loops=())
+        here = self._replace(scopes=[Scope(self.team) for _ in rows], call=None, loops=())
+        for scope, row in zip(here.scopes, rows):
+            _bind(scope, tuple(tree.inputs), row)
         here.block(tree.root)
         result = mapped(here.value, tree.result)
         ops.line = line
@@ -169,6 +176,8 @@ class Here(NamedTuple):
             lower.watch.begin_statement(self.ops, node.line)
             check_interrupt(lower.kernel_name)
             try:
+                for scope in here.scopes[1:] * (node.__class__ not in _SHARED):
+                    _STATEMENTS[node.__class__](here._replace(scopes=[scope]), node)
                 here = _STATEMENTS[node.__class__](here, node)
             except TypeClash as clash:  # a constant out of range
                 refuse(lower.kernel_name, node, clash)
@@ -406,6 +415,7 @@ def _leave(here, s):
 
 # operations that cost less than a branch around them
 _CHEAP = {*"abs binary cast compare extreme get invert negate not one rounded select settle".split()}
+_SHARED = Loop, Call  # statements that are emitted once for all rows
 _STATEMENTS = {
     Operation: _operation,
     View: _view,

@@ -150,18 +150,18 @@ class Code:
         """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
         self.loop(begin, self.b.add_nsw(self.b.sub(end, 1), step), step, *more)
 
-    def visit(self, index, mask=None, slot=0, outer=()):
+    def visit(self, index, mask=None, slot=0, outer=((),)):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.
 
-        `outer`: a box's leading indices, LLVM values.
+        `outer`: a box's leading indices, LLVM values, for each of the rows that are emitted together.
         """
-        outer = [Value("int", UNIFORM, v) for v in outer]
-        here, where = self.lower.make_place(mask, mask is not None), (*outer, index)
+        rows = [[*(Value("int", UNIFORM, v) for v in row), index] for row in outer]
+        here = self.lower.make_place(mask, mask is not None)
         self.watch.visiting = True
-        inside, text = here._replace(where=where), self.kernel.portable_text
-        result = inside.inline(text, [*where, *self.args])
+        inside, text = here._replace(where=tuple(rows[0])), self.kernel.portable_text
+        result = inside.inline(text, *(row + self.args for row in rows))
         if self.reducers:
-            self._accumulate(here, result, self._linear(outer, index), slot)
+            self._accumulate(here, result, self._linear(rows[0]), slot)
         self.watch.visiting = False
 
     def identity(self, reducer, state):
@@ -173,13 +173,12 @@ class Code:
         """Return the combination of two states of a reducer."""
         return combine_states(self.lower.make_place(), reducer, a, b)
 
-    def _linear(self, outer, index):
-        """Return the row-major position of an index in its box; for a range, the index itself."""
-        ops = self.ops
-        if not outer:
-            return index
-        place = ops.const(0)
-        for d, v in enumerate([*outer, index]):
+    def _linear(self, where):
+        """Return the row-major position of indices in their box; for a range, the index itself."""
+        ops, place = self.ops, self.ops.const(0)
+        if len(where) == 1:
+            return where[0]
+        for d, v in enumerate(where):
             begin, end = (Value("int", UNIFORM, self.extra(f"{w}{d}")) for w in ("begin", "end"))
             wide = ops.binary("*", place, ops.binary("-", end, begin))
             place = ops.binary("+", wide, ops.binary("-", v, begin))

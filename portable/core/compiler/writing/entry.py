@@ -31,8 +31,6 @@ from ...language.types import (
 from ..reading.typing import typed
 from .watch import Watch
 
-_NUMBER = "number", "int", UNIFORM, 0, False  # description of a uniform index
-
 
 def _scratch(tree):
     """Return the bytes of a kernel's scratch of compile-time shape, and whether it has scratch of run-time
@@ -107,10 +105,10 @@ class Entry(Launched):
         self.params = [*kernel.portable_text.params[n_indices(policy_kind) :], "out"]
         self.why_scalar = None if kernel.packed else "the kernel is marked packed=False"
         self.width = self.machine.lanes(self)
-        self.tree = self._typed(self.width)
+        self.tree = self.typed_for(self.width)
         if self.tree.chain and self.width > 1:
             self.width = max(self.width, self.machine.chained)
-            self.tree = self._typed(self.width)
+            self.tree = self.typed_for(self.width)
         if self.tree.scalar and policy_kind != "team":
             self.one_lane(self.tree.scalar)
         self.scratch_static, self.scratch_open = _scratch(self.tree)
@@ -190,15 +188,16 @@ class Entry(Launched):
     def one_lane(self, why):
         """Set the width to one lane, for the reason `why`."""
         self.width, self.why_scalar = 1, why
-        self.tree = self._typed(1)
+        self.tree = self.typed_for(1)
 
-    def _typed(self, width):
-        """Return the Tree of the kernel's source with the types of this signature."""
+    def typed_for(self, width, outer=UNIFORM):
+        """Return the Tree of the kernel's source with the types of this signature; `outer`: the kind of a
+        box's leading indices."""
         if self.policy_kind == "team":
             index = [self.machine.team_facts(width)]
         else:
             lanes = "number", "int", LINEAR if width > 1 else VARYING, self.machine.step, False
-            index = [_NUMBER] * (n_indices(self.policy_kind) - 1) + [lanes]
+            index = [("number", "int", outer, 0, False)] * (n_indices(self.policy_kind) - 1) + [lanes]
         known = (*index, *self.signature.described())
         return typed(
             self.kernel.portable_text,

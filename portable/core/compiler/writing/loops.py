@@ -12,18 +12,13 @@ def emit_loop(here, loop):
     if loop.form == "trips":
         return trips(here, loop, [(block, None) for block in loop.trips])
     if loop.form == "while":
-        return run_loop(here, loop, lambda here: _tested(here, loop), _no_counter, _no_counter)
+        test = lambda here: here.block(loop.test) and here.value(loop.condition)  # noqa: E731
+        return run_loop(here, loop, test, _no_counter, _no_counter)
     start, stop = here.value(loop.start), here.value(loop.stop)
     if loop.form == "members":
         return here.team.thread_range(here, loop, start, stop)
     step = loop.step if isinstance(loop.step, int) else here.value(loop.step)
     return counted_loop(here, loop, start, stop, step)
-
-
-def _tested(here, loop):
-    """Emit the test of a while, and return its value."""
-    here.block(loop.test)
-    return here.value(loop.condition)
 
 
 def _no_counter():
@@ -173,10 +168,10 @@ def _in_strips(here, loop, item, advance, place, stop, step):
 
 def _trips_of_strip(ops, place, stop, step):
     """Return the number of iterations left for the counter at `place`, at most that of a strip."""
-    b, most = ops.b, ops.target.strip
+    b = ops.b
     n_left = b.lshr(b.sub(stop, b.load(place)), step.bit_length() - 1)
-    some = b.icmp_signed("<", b.load(place), stop)
-    return b.select(some, b.select(b.icmp_unsigned("<", n_left, most), n_left, most), 0)
+    n_left = ops.intrinsic("umin", [n_left, I64(ops.target.strip)])
+    return b.select(b.icmp_signed("<", b.load(place), stop), n_left, 0)
 
 
 def _plain_loop(here, loop, test, item, advance, between=None):
@@ -243,6 +238,8 @@ def _trip(here, loop, block, item):
     """Emit one iteration; `item`: the counter's value, or a function that returns it."""
     here = here._replace(loops=(*here.loops, loop))
     if loop.node.counter is not None:
-        here.scope.values[loop.node.counter] = item() if callable(item) else item
+        value = item() if callable(item) else item
+        for scope in here.scopes:
+            scope.values[loop.node.counter] = value
     if here.block(block):
         here.b.branch(loop.next_block)

@@ -71,12 +71,12 @@ class Memory:
         return ViewValue(view.label, dtype, place, shape, strides, lanes_last=True, store="(local)")
 
     # ---- addresses
-    def place(self, here, view, indices, ways, pairs=False):
+    def place(self, here, view, indices, ways):
         """Return the access pattern of lanes and the address of an element, as `_locate` does, after a call
         of the watch."""
         if ways & 2:
             self.facts.writes(view)
-        locate = partial(self._locate, here, view, indices, pairs and self.watch.pairs)
+        locate = partial(self._locate, here, view, indices, ways < 3 and self.watch.pairs)
         return self.watch.access(here, view, indices, ways, locate)
 
     def _locate(self, here, view, indices, pairs):
@@ -159,7 +159,7 @@ class Memory:
 
     def _fetched(self, here, view, indices):
         """Return an element loaded from memory: one for all lanes, or a vector."""
-        how, pointer = self.place(here, view, indices, 1, pairs=True)
+        how, pointer = self.place(here, view, indices, 1)
         element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
         vector, note = ir.VectorType(element, self.ops.W), partial(self.facts.note, view)
         if how == "uniform":
@@ -272,7 +272,7 @@ class Memory:
     # ---- stores
     def store(self, here, view, indices, value):
         """Emit the store of a number to an element, for the live lanes."""
-        how, pointer = self.place(here, view, indices, 2, pairs=True)
+        how, pointer = self.place(here, view, indices, 2)
         dtype, align = view.dtype, itemsize(view.dtype)
         if how == "uniform" and (self.ops.W == 1 or value.kind == UNIFORM):
             x = self._stored(value, dtype)

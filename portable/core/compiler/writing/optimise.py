@@ -12,14 +12,12 @@ _PACE = 2_000_000  # characters of IR that LLVM processes in a second; 2.4 to 4 
 
 def optimise(text, tm, kernel_name, level=3, by_function=False):
     """Return the parsed, verified and optimised LLVM module of an IR text. No loop vectoriser runs, since
-    lanes are vectors by type. At level 0 few passes run, at level None none.
+    lanes are vectors by type. At level 0 few passes run.
 
     by_function : whether no function of the module is worth inlining into another one. Then passes over
         whole modules are omitted, which gives the same code in three quarters of the time.
     """
     module = verified(text, kernel_name)
-    if level is None:
-        return module
     builder = _builder(tm, level)
     if level and by_function:
         manager = builder.getFunctionPassManager()

@@ -113,9 +113,9 @@ def load(text, kernel_name, key=None, level=3, hear=None):
     Parameters
     ----------
     text : str, the IR; or, for code with a `key` in the cache, a function that returns it if it is missing
-    level : int or None
+    level : int
         Optimisation level of LLVM's optimiser and code generator: 0 for code that runs once and is needed
-        soon; None for short IR that is not optimised.
+        soon.
     hear : function, optional
         Called before code that polls for Ctrl-C is linked: it registers the functions that such code calls.
 
@@ -129,7 +129,7 @@ def load(text, kernel_name, key=None, level=3, hear=None):
     if code is None:
         _require_room()
         module = optimised(text() if callable(text) else text, kernel_name, level)
-        code = machine(level or 0).emit_object(module)
+        code = machine(level).emit_object(module)
         cache.put(key, code)
     return linked(code, hear)
 
@@ -143,7 +143,7 @@ def optimised(text, kernel_name, level=3):
     """
     from ...compiler.writing.optimise import optimise, verified
 
-    module = optimise(text, machine(level or 0), kernel_name, level, by_function=True)
+    module = optimise(text, machine(level), kernel_name, level, by_function=True)
     if re.search("<[24] x i64>", text):
         plain, notes = re.subn("trunc [nsuw ]+<", "trunc <", str(module))
         if notes:
@@ -199,9 +199,7 @@ def assembly(text, kernel_name):
 
 
 # void function(block, begin, end, worker) at an address, as a callable
-call = functools.cache(
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-)
+call = functools.cache(ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3))
 
 
 # An integer argument of undeclared type is passed as a C int; this tests that it arrives sign-extended to 64
@@ -211,58 +209,6 @@ _same.restype = ctypes.py_object
 NEAR = 2**31
 # the same for a block of bytes, and indices between -NEAR and NEAR: without types it takes half as long
 call_near = functools.cache(ctypes.CFUNCTYPE(None)) if _same(-2) == -2 else call
-
-
-_PAST_CACHES = """
-declare void @llvm.x86.sse.sfence()
-define void @past_caches(ptr %block, i64 %begin, i64 %end, i64 %worker) {
-entry.block:
-  %target = load ptr, ptr %block
-  %source.p = getelementptr ptr, ptr %block, i64 1
-  %source = load ptr, ptr %source.p
-  %size = sub i64 %end, %begin
-  %lines = and i64 %size, -64
-  %middle = add i64 %begin, %lines
-  %some = icmp slt i64 %begin, %middle
-  br i1 %some, label %line, label %rest
-line:
-  %i = phi i64 [%begin, %entry.block], [%i.next, %line]
-  %to = getelementptr i8, ptr %target, i64 %i
-  %from = getelementptr i8, ptr %source, i64 %i
-  %words = load <8 x i64>, ptr %from, align 1
-  store <8 x i64> %words, ptr %to, align 64, !nontemporal !0
-  %i.next = add i64 %i, 64
-  %more = icmp slt i64 %i.next, %middle
-  br i1 %more, label %line, label %rest
-rest:
-  %k = phi i64 [%middle, %entry.block], [%middle, %line], [%k.next, %byte]
-  %left = icmp slt i64 %k, %end
-  br i1 %left, label %byte, label %out
-byte:
-  %to.byte = getelementptr i8, ptr %target, i64 %k
-  %from.byte = getelementptr i8, ptr %source, i64 %k
-  %one = load i8, ptr %from.byte
-  store i8 %one, ptr %to.byte
-  %k.next = add i64 %k, 1
-  br label %rest
-out:
-  call void @llvm.x86.sse.sfence()
-  ret void
-}
-!0 = !{i32 1}
-"""
-
-
-@locks.compile_once
-def past_caches():
-    """Return the address of a pool's function that copies bytes as `pool_copy` does, but past the caches:
-    for a device to read, not for this machine's cores. The target, and each chunk in it, is at a multiple
-    of 64. None where this is no x86."""
-    if MACHINE != "x86":
-        return None
-    code = load(_PAST_CACHES, "past_caches")
-    past_caches.code = code  # kept alive
-    return code("past_caches")
 
 
 # Calls an entry with the default floating-point state, and restores the caller's.
@@ -298,6 +244,6 @@ define void @usual(ptr %fn, ptr %block, i64 %begin, i64 %end, i64 %worker) {
 @locks.compile_once
 def _usual_code():
     """Return the code of `USUAL`, which entries call as portable_usual."""
-    code = load(USUAL, "the usual state", level=None)
+    code = load(USUAL, "the usual state", level=0)
     llvm.add_symbol("portable_usual", code("usual"))
     return code

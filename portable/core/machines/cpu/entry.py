@@ -4,7 +4,11 @@ import ast
 
 from ...compiler.writing.entry import Entry
 from ...compiler.reading.team import TeamHandle
+from ...compiler.reading.tree import If, Leave, Set, every
+from ...language.types import VARYING
 from . import engine
+
+_MOST_NODES = 64  # of a tree whose rows are processed together: LLVM gets each as many times
 
 
 class Cores:
@@ -43,7 +47,23 @@ def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
     heavy = ast.If, ast.IfExp, ast.Call
     entry.light = not any(isinstance(node, heavy) for node in kernel.portable_text.nodes)
     entry.in_turn = policy_kind.startswith("scan") and _in_turn(entry)
+    if policy_kind.startswith("box") and entry.has_loops and not (reducers or watch):
+        entry.rows = _rows_together(entry)
     return entry
+
+
+def _rows_together(entry):
+    """Return the number of a box's rows that are processed together: several if its loops have one length in
+    all rows, and sums that fit into registers. These then do not wait for each other, and what all rows read
+    is loaded once.
+    """
+    # what differs between rows is varying here
+    nodes = list(every(entry.typed_for(entry.width, VARYING).root.body))
+    sums = {node.variable for node in nodes if node.__class__ is Set and node.loop}
+    if not sums or len(nodes) > _MOST_NODES:
+        return 1
+    differs = any(node.__class__ in (If, Leave) or getattr(node, "masked", False) for node in nodes)
+    return 1 if differs else engine.pack_registers() // 4 // len(sums) or 1
 
 
 def _in_turn(entry):

@@ -56,14 +56,6 @@ class CpuTarget:
         return ops.intrinsic("fma", [b.fmul(half, y), error, y])
 
 
-def rolled(branch):
-    """Keep LLVM from unrolling the loop that a branch ends if its number of iterations is unknown."""
-    node = branch.parent.module.add_metadata
-    loop = node([node(["llvm.loop.unroll.runtime.disable"])])
-    loop.operands = (loop, loop.operands[-1])  # LLVM requires a node that refers to itself
-    branch.set_metadata("llvm.loop", loop)
-
-
 class Unwatched(CpuTarget):
     """The CPU's part of lowering for code that counts: it ignores Ctrl-C, and keeps the caller's state of
     arithmetic."""
@@ -200,9 +192,7 @@ def _whole_packs(ops, lo, hi):
     W, b = ops.W, ops.b
     if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
         return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
-    trips = b.sub_nsw(hi, lo)
-    whole = b.add_nsw(lo, b.and_(trips, -W))
-    return b.select(b.icmp_signed(">", trips, 0), whole, lo)
+    return b.add_nsw(lo, b.and_(ops.larger(b.sub_nsw(hi, lo), 0), -W))
 
 
 def _may_lie_between(first, last):

@@ -15,10 +15,11 @@ from llvmlite import ir
 from ...compiler.writing.atomic import plain_sum
 from ...compiler.writing.emitted import text_of
 from ...compiler.writing.block import EXTRA
+from ...compiler.writing.metadata import add_metadata
 from ...language.types import UNIFORM
 from ...compiler.writing.values import I64, I8, PTR, Value
 from .engine import APART, STREAMS
-from .lanes import CpuTarget, CpuTeam, combine_lanes, rolled
+from .lanes import CpuTarget, CpuTeam, combine_lanes
 from .interrupt_polls import STRIP
 
 _VOID = ir.VoidType()
@@ -105,7 +106,7 @@ def _merge(code, k):
     b.ret_void()
 
 
-def _range(code, begin, end, copies, outer=()):
+def _range(code, begin, end, copies, outer=((),)):
     ops, b, W = code.ops, code.b, code.width
 
     def pack(base, slot=0):
@@ -170,7 +171,7 @@ def packs(code, begin, end, step, body):
     strip, more, done = b.blocks("strip", "more", "packs.done")
     b.go(strip)
     far = b.add_nsw(b.load(place), STRIP * step)
-    rest = code.loop(b.load(place), smaller(code, far, end), step, body)
+    rest = code.loop(b.load(place), code.ops.smaller(far, end), step, body)
     b.store(rest, place)
     b.go(more, b.icmp_signed("<", rest, whole), done)
     code.target.poll_flag(code.ops)
@@ -181,48 +182,45 @@ def packs(code, begin, end, step, body):
 
 def short_loop(code, begin, end, step, body):
     """Emit `loop` for a small number of iterations, without unrolling."""
-    ends = []
-    code.loop(begin, end, step, lambda index: (body(index), ends.append(code.b.block)))
-    rolled(ends[0].terminator)
+    metadata = add_metadata(code.module, 'distinct !{!self, !{!"llvm.loop.unroll.runtime.disable"}}')
+    code.loop(begin, end, step, body, f", !llvm.loop {metadata}")
 
 
 def _rows(code, first, last, copies):
-    """The indices first..last of a box, counted row by row: a stretch may begin and end within a row."""
+    """The indices first..last of a box, counted row by row: a stretch may begin and end within a row. From
+    the beginning of a row on, several whole ones are processed together if that pays."""
     b, bounds = code.b, code.bounds()
-    begin = bounds[-1][0]
-    *inner, length = (b.sub_nsw(high, low) for low, high in bounds[1:])
+    begin, end = bounds[-1]
+    length = b.sub_nsw(end, begin)
 
-    def row(number):
-        low, high = _row_part(code, number, first, last, length)
-        outer = _outer(code, number, inner, [low for low, _ in bounds])
+    def rows(number, n=1):
+        low, high = _row_part(code.ops, b.mul_nsw(number, length), first, last, length)
+        outer = [_outer(code, b.add_nsw(number, k), bounds) for k in range(n)]
         _range(code, b.add_nsw(begin, low), b.add_nsw(begin, high), copies, outer)
         if not code.entry.in_strips:
             code.target.poll_flag(code.ops)
 
-    some = b.select(b.icmp_signed(">", length, 0), length, 1)  # or it has no rows
-    code.loop(b.sdiv(first, some), b.sdiv(b.add(last, b.sub(some, 1)), some), 1, row)
+    some = code.ops.larger(length, 1)  # or it has no rows
+    number, n = b.sdiv(first, some), code.entry.rows
+    if n > 1:
+        whole = b.select(b.icmp_signed("==", b.mul(number, some), first), b.sdiv(last, some), number)
+        number = code.loop(number, whole, n, functools.partial(rows, n=n))
+    code.loop(number, b.sdiv(b.add(last, b.sub(some, 1)), some), 1, rows)
 
 
-def _row_part(code, number, first, last, length):
-    """Return the part between the indices first and last of a row, counted from its beginning."""
-    b = code.b
-    before = b.mul_nsw(number, length)
-    low, high = b.sub(first, before), smaller(code, b.sub(last, before), length)
-    return b.select(b.icmp_signed(">", low, 0), low, 0), high
+def _row_part(ops, before, first, last, length):
+    """Return the part between the indices first and last of a row, counted from its beginning, and how many
+    are before that."""
+    return ops.larger(ops.b.sub(first, before), 0), ops.smaller(ops.b.sub(last, before), length)
 
 
-def _outer(code, number, inner, begins):
-    """Return the leading indices of a row, from its number; `inner`: the extents of the dimensions after the
-    first.
-    """
+def _outer(code, number, bounds):
+    """Return the leading indices of a row, from its number."""
     b, outer = code.b, [number]
-    for extent in reversed(inner):
+    for low, high in bounds[-2:0:-1]:
+        extent = b.sub_nsw(high, low)
         outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)
-    return [b.add_nsw(v, low) for v, low in zip(outer, begins)]
-
-
-def smaller(code, x, y):
-    return code.b.select(code.b.icmp_signed("<", x, y), x, y)
+    return [b.add_nsw(v, low) for v, (low, _) in zip(outer, bounds)]
 
 
 def _league(team, code, begin, end, copies):
@@ -248,7 +246,7 @@ def _blocks(code, first, last, stretch):
         low = b.add_nsw(begin, b.mul_nsw(number, size))
         high = b.add_nsw(low, size)
         code.open_accumulators()
-        stretch(code, low, smaller(code, high, end), copies)
+        stretch(code, low, code.ops.smaller(high, end), copies)
         totals[:] = code.collected()
         if code.policy_kind != "team":
             combines = (functools.partial(code.combined, reducer) for reducer in code.reducers)

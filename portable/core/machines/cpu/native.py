@@ -61,6 +61,12 @@ def _store(b, address, *numbers):
     return address
 
 
+def _stream(b, target, source):
+    line, past = b.load(b.inttoptr(source, PTR), ir.VectorType(I64, 8), 1), [ir.IntType(32)(1)]
+    b.store(line, b.inttoptr(target, PTR), 64).set_metadata("nontemporal", b.module.add_metadata(past))
+    return target
+
+
 def _declared(b, name, kind, typ):
     return b.module.globals.get(name) or kind(b.module, typ, name)
 
@@ -98,6 +104,7 @@ def _pause(b):
 load = Operation("load", of_line("load i64, ptr {}"))
 pair = words(2)
 store = Operation("store", _store)  # neighbouring words
+stream = Operation("stream", _stream)  # copies 64 bytes past the caches, to a multiple of 64
 # atomic operations on words that several threads write, sequentially consistent; these return the previous
 # value
 read = Operation("read", of_line("load atomic i64, ptr {} seq_cst, align 8"))

@@ -42,7 +42,7 @@ import warnings
 import weakref
 
 from ... import locks
-from ....errors import InputError
+from ...places.policy import check_index
 from . import engine, native, pool_code, ring_code, stop, usable_cores
 from .pool_code import posix
 
@@ -91,9 +91,7 @@ class Pool:
     """
 
     def __init__(self, n_threads, *, native=True):
-        if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
-            raise InputError(f"Pool: n_threads is {n_threads!r}; it must be an integer of at least 1.")
-        self.n_threads, self.handle = n_threads, 0
+        self.n_threads, self.handle = check_index(n_threads, "Pool: n_threads", 1), 0
         self.native = native and pool_code.threads()
         if self.native:
             self._memory = create_string_buffer(pool_code.INSIDE + 128 * (n_threads + 1))
@@ -128,8 +126,6 @@ class Pool:
             thread's number, 0 for the caller. For a negative chunk, -chunk indices each, a thread takes
             several neighbouring chunks as one, fewer as the remaining chunks decrease.
         """
-        if not chunk:
-            raise InputError("Pool.run: chunk is 0; expected at least 1, or -1 at most.")
         call = self.native and self._call
         with self.lock:
             if not self._started:
@@ -137,7 +133,7 @@ class Pool:
             if call:
                 call(self.handle, fn, block, begin, end, chunk)
             else:
-                self._run_plain(_FN(fn), block, begin, end, chunk)
+                self._run_plain(engine.call(fn), block, begin, end, chunk)
 
     def copy(self, target, source, nbytes):
         """Copy bytes from one address to another, which do not overlap."""
@@ -170,9 +166,9 @@ class Pool:
             bytes for each 16 KiB), and the largest number of bytes it copies; zeros without such a kernel.
         """
         code = self._code
-        fill = (not memory % 64 and engine.past_caches()) or code.copy
+        _, up, down, *parts, fill = copies()
+        fill = code.copy if memory % 64 else fill
         words = *calls, fill, memory, segment_bytes, self.handle, self.n_threads, 0, 0, 0, 0
-        _, up, down, *parts = copies()
         serial, spins = 0, _RING_SPINS * code.spins
         numbers = *words, *events, *moves, serial, spins, code.run, code.copy, *parts
         return (c_int64 * len(numbers))(*numbers), _RING(up), _RING(down)
@@ -247,7 +243,6 @@ class Pool:
             helper.result()
 
 
-_FN = CFUNCTYPE(None, c_void_p, *[c_int64] * 3)
 _RUN = CFUNCTYPE(None, *[c_void_p] * 3, *[c_int64] * 3)
 _RING = CFUNCTYPE(c_int, c_void_p, *[c_int64] * 3)
 _STOP = CFUNCTYPE(None, c_void_p)

@@ -2,7 +2,7 @@
 of native.py. `Pool.ring` makes a ring's state; cuda/staging.py has one."""
 
 from ...language.words import int32
-from .native import add, call, load, pair, pause, read, stack, store, words
+from .native import add, call, load, pair, pause, read, stack, store, stream, words, write
 from .pool_code import memcpy
 
 # Offsets in a ring's state, after the ten words that `Pool.ring` sets.
@@ -215,4 +215,15 @@ def ring_down(ring, target, source, n):
     return ring_pieces(ring, target, source, n, ring_piece(n, DOWN, 2 * size))
 
 
-FUNCTIONS = ring_up, ring_down, ring_first, ring_take, ring_reach
+def ring_fill(block, begin, end, worker):
+    """Copy as pool_copy does, but past the caches: for a device to read, not for this machine's cores. The
+    target, and each chunk in it, is at a multiple of 64."""
+    target, source = pair(block)
+    while begin + 64 <= end:
+        stream(target + begin, source + begin)
+        begin += 64
+    memcpy(target + begin, source + begin, end - begin)
+    write(stack(1), 0)  # a locked operation waits for stores past the caches
+
+
+FUNCTIONS = ring_up, ring_down, ring_first, ring_take, ring_reach, ring_fill

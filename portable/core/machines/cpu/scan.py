@@ -56,7 +56,7 @@ class Scan(Scanned):
         bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
         carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
-            whole = cpu.smaller(self.code, b.sdiv(b.sub_nsw(end, begin), size), last)
+            whole = self.ops.smaller(b.sdiv(b.sub_nsw(end, begin), size), last)
             first = self.code.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
         self.code.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
         b.ret_void()
@@ -68,7 +68,7 @@ class Scan(Scanned):
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
         lows = [b.add_nsw(begin, b.mul_nsw(k, size)) for k in numbers]
-        self._packs(lows, cpu.smaller(self.code, b.add_nsw(lows[0], size), end), carries, outs)
+        self._packs(lows, self.ops.smaller(b.add_nsw(lows[0], size), end), carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
         self.code.target.poll_flag(self.ops)
@@ -133,9 +133,9 @@ class Scan(Scanned):
     def _joined(self, numbers):
         """Return the pack of a number a lane."""
         ops, dtype = self.ops, numbers[0].dtype
-        if self.ops.W == 1:
+        if ops.W == 1:
             return Value(dtype, VARYING, ops.get(numbers[0], dtype))
-        pack = ir.Constant(ir.VectorType(ops.scalar(dtype), self.ops.W), ir.Undefined)
+        pack = ir.Constant(ir.VectorType(ops.scalar(dtype), ops.W), ir.Undefined)
         for k, v in enumerate(numbers):
             pack = ops.b.insert_element(pack, ops.get(v, dtype), I32(k))
         return Value(dtype, VARYING, pack)

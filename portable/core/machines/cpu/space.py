@@ -38,6 +38,10 @@ interprets, apart, builds = False, True, ("text", "touched", "lanes", "banks", "
 _BOX = struct.Struct(f"={2 * MOST_BOX}q")
 _EXTRA = struct.Struct(f"={len(EXTRA) - 2 * MOST_BOX - 1}q{_BOX.size}s8x")
 
+# attributes of an entry that its compiled code has too
+_FACTS = "kernel signature results state_words in_turn scratch_static scratch_open width rows in_strips"
+_FACTS = *_FACTS.split(), "fault_bytes"
+
 
 class Compiled:
     """Native code of one kernel for one policy kind and signature."""
@@ -73,22 +77,17 @@ class Compiled:
 
     def fill(self, entry, function=None, counters=0):
         """Take an entry's code. `counters`: where a counting build (count.py) puts its numbers."""
-        kernel = entry.kernel
         if function:
             self.code = function
         self.apply = function("apply") if entry.policy_kind in WITH_PREFIXES else None
         self.merges = [function(f"merge{k}") for k in range(entry.n_scatters)]
-        self.signature = entry.signature
-        self.results, self.state_words, self.in_turn = entry.results, entry.state_words, entry.in_turn
-        self.scratch_static, self.scratch_open = entry.scratch_static, entry.scratch_open
-        self.width = entry.width
-        self.simple, self.kernel, self.counters = not entry.has_loops, kernel, counters
-        self.least = _worth_a_thread(entry)
-        # code for whole packs only, or one of each accumulator, has a variant for any range
-        self.any_range, self.in_strips = None, entry.in_strips
+        for name in _FACTS:
+            setattr(self, name, getattr(entry, name))
+        self.simple, self.counters, self.least = not entry.has_loops, counters, _worth_a_thread(entry)
+        self.any_range = None  # of code for whole packs only, or one of each accumulator: its variant
         self.granule = self.width * (STREAMS if entry.reducers else 1)
         # of a debug build: the meaning of its faults, and their place, in the block or before partial states
-        self.sites, self.fault_bytes = getattr(entry, "sites", None), entry.fault_bytes
+        self.sites = getattr(entry, "sites", None)
         self.ahead = self.results.n_bytes if self.results else 8 * entry.fault_word() if self.sites else 0
         self.planned = bool(self.merges or self.sites)  # a launch is as a plan is made, and called
         return self
@@ -96,9 +95,9 @@ class Compiled:
 
 def _worth_a_thread(entry):
     """Return the number of indices that justifies waking a thread."""
-    if entry.policy_kind == "team" or entry.has_loops:
-        return 1 if entry.policy_kind == "team" else entry.width
-    return MANY if entry.light else SMALL
+    if entry.policy_kind == "team":
+        return 1
+    return entry.width if entry.has_loops else MANY if entry.light else SMALL
 
 
 def _fingerprint(kernel, policy_kind, specs, reducers):
@@ -314,6 +313,8 @@ def _stretch(policy, compiled, n_threads):
     if policy.__class__ is TeamPolicy:
         return begin, end, -max(1, end // (n_threads * FINE))
     width, chunk = compiled.width, policy.chunk if policy.__class__ is RangePolicy else None
+    if compiled.rows > 1 and 0 < n_threads * compiled.rows * policy.extents[-1] <= end:
+        width = compiled.rows * policy.extents[-1]  # so that all rows are processed together
     if chunk is None:
         chunk = -max(compiled.least, (end - begin) // (n_threads * FINE))
     at_once = chunk if chunk > 0 else (end - begin) // (n_threads * ROUNDS)

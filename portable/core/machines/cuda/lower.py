@@ -140,7 +140,7 @@ def _places(code, indices, ends, step):
     typ = I32 if any(getattr(v, "apart", None) for v in flat(tuple(code.args))) else I64
 
     def visit(index):
-        code.visit(ops.lanes(_ranged(b, index)), outer=outer)
+        code.visit(ops.lanes(_ranged(b, index)), outer=[outer])
 
     *outer, last = (b.trunc(index, typ) for index in indices)
     ends = [b.trunc(end, typ) for end in ends]
@@ -180,7 +180,7 @@ def _visit(code, ends):
     start, (inside, otherwise, after) = b.block, b.blocks("inside", "otherwise", "after")
     b.position_at_end(inside)
     ops.ends = ends
-    code.visit(ops.lanes(last), outer=outer)
+    code.visit(ops.lanes(last), outer=[outer])
     ops.ends = {}
     b.branch(after)
     b.position_at_end(start)
@@ -188,7 +188,7 @@ def _visit(code, ends):
     b.cbranch(reduce(b.and_, least, I1(1)), inside, otherwise)
     b.position_at_end(otherwise)
     if least:
-        code.visit(ops.lanes(last), outer=outer)
+        code.visit(ops.lanes(last), outer=[outer])
     b.go(after)
 
 
@@ -328,7 +328,7 @@ def _reduced_box(code):
 
     def visit(*outer):
         with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
-            code.visit(ops.lanes(index), outer=outer)
+            code.visit(ops.lanes(index), outer=[outer])
 
     if len(bounds) == 2:
         _deep(code, leading, depth, height, row, "y", visit)

@@ -51,13 +51,9 @@ class Compiled:
         self._take_functions(entry, self._load(entry, kernel.name))
         self.kernel, self.threads = kernel, entry.machine.threads
         self.indices = self.threads * entry.width  # indices of a block
-        self.results, self.state_words = entry.results, entry.state_words
-        self.team_size, self.scratch_static, self.scratch_open = (
-            team_size,
-            entry.scratch_static,
-            entry.scratch_open,
-        )
-        self.allowed, self.signature, self.scatters = _DEFAULT_SHARED, entry.signature, bool(entry.n_scatters)
+        for name in "results state_words scratch_static scratch_open signature".split():
+            setattr(self, name, getattr(entry, name))
+        self.team_size, self.allowed, self.scatters = team_size, _DEFAULT_SHARED, bool(entry.n_scatters)
         self.plain, self.everywhere = _others(space, kernel, policy_kind, specs, reducers, team_size)
         self.faults = _Faults(self.context, entry) if space.debug else None
         self._new_block()
@@ -506,7 +502,7 @@ def stamp(space):
 
 def fence(space):
     driver.context(space.device).activate()
-    driver.cu.cuStreamSynchronize(space.stream or None)
+    cu.cuStreamSynchronize(space.stream or None)
 
 
 def counted(*launch):
