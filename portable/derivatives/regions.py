@@ -61,8 +61,8 @@ def only_if(build, *conditions):
 
 # ---- effects of statements
 def within(s):
-    """Return the statements inside a statement."""
-    return [q for block in inside(s) for q in block.body]
+    """Return the statements inside a statement, or an iteration of an unrolled loop."""
+    return s.body if s.__class__ is Block else [q for block in inside(s) for q in block.body]
 
 
 def every(nodes):
@@ -100,20 +100,74 @@ class Region:
 
     body : emits it once, called with the value of its frame and an environment
     keys : variables and elements that it assigns; loop : the Loop of an iteration, None for a branch
+    changes : True if it may change arrays from outside
+    held : of the last run, the variables that hold the keys; gone : the keys that are lost
+    kept : keys that a loop keeps, since adjoints need them
+    carries : for the adjoint, the variables of the adjoints of keys; outside : those of the adjoints of
+    numbers from outside, which begin in the block `home`; masking : True if these may be of numbers that are
+    not selected
     """
 
     def __init__(self, r, nodes, body, env, loop=None, more=()):
         self.r, self.body, self.loop = r, body, loop
         found = assigned(r.target, nodes)
+        self.changes = any(getattr(q, "op", "") in WRITES for q in every(nodes))
         env |= {key: zero(key.dtype) for key in found if key.__class__ is Variable and key not in env}
         self.keys = [*(key for key in found if key in env), *more]
+        self.kept = [key for key in self.keys if (loop, key) in r.kept]
 
     def put(self, what, env):
         env[LEFT] = zero("int")
         self.body(what, env)
 
+    # ---- the region
+    def run(self, frame, env, note=None):
+        """Emit the region, by `frame(run_once)`; `note` is called with the number of each iteration and its
+        input.
+
+        Numbers that depend on a lost number are lost, too, as is known only afterwards: iterations that need
+        such numbers are then emitted again.
+        """
+        begin = marks(self.r.build)
+        self.gone, also = {key: env[key].attr for key in self.keys if env[key].op == "lost"}, True
+
+        def run_once(what):
+            own = dict(env)
+            if self.loop:
+                self.read(own)
+            if note:
+                note(what, own)
+            self.r.separate_tape(self.put, what, own)
+            for key, variable in self.held.items():
+                if own[key].op == "lost":
+                    also[key] = own[key].attr
+                else:
+                    self.r.assign(variable, own[key])
+
+        while also:
+            undo(begin)
+            also, self.held = {}, {key: Variable("carried") for key in self.keys if key not in self.gone}
+            for key, variable in self.held.items():
+                self.r.assign(variable, env[key])
+            frame(run_once)
+            self.gone |= also
+            if not self.loop:
+                break
+        self.read(env)
+
+    def read(self, env):
+        """Bind the keys to the present values of their variables."""
+        for key in self.keys:
+            if key in self.gone:
+                own = [(self.loop, key)] * bool(self.loop)
+                number = unknown_number(dtype_of(key), *own, *self.gone[key])
+            else:
+                number = self.r.got(self.held[key], dtype_of(key))
+            self.r.hold(env, key, number)
+
+    # ---- its adjoint
     def record_region(self, entry, env, backwards):
-        """Add to the tape the adjoint of the region between `entry` and `env`, by `backwards(once)`."""
+        """Add to the tape the adjoint of the region between `entry` and `env`."""
         after = {key: env[key] for key in self.keys if env[key] in self.r.live}
         self.r.tape.append(partial(self.take_back, entry, after, backwards))
 
@@ -122,83 +176,104 @@ class Region:
         r = self.r
         self.masking = not r.masked.isdisjoint(after.values())
         seeds = {key: r.adjoints.pop(number, None) for key, number in after.items()}
-        carries = {key: Variable("adjoint") for key, seed in seeds.items() if seed or self.loop}
-
-        def put(outside):
-            for key, variable in carries.items():
-                r.assign(variable, seeds[key] or 0.0)
-            backwards(partial(self.once_back, carries, outside))
-
-        if r.emit_separately(put, any(seeds.values())):
+        if self.changes or any(seeds.values()):
+            self.carries = {key: Variable("adjoint") for key, seed in seeds.items() if seed or self.loop}
+            self.after_outside(seeds, backwards)
             r.masking = self.masking
-            for key, variable in carries.items():
+            for key, variable in self.carries.items():
                 r.add(entry[key], r.got(variable))
 
-    def once_back(self, carries, outside, what, env):
-        """Put the region once more, and its adjoints; those of numbers outside of it are added to `outside`:
-        variables, which begin in the block `home`."""
-        r, entered, (variables, home) = self.r, dict(env), outside
+    def after_outside(self, seeds, backwards):
+        """Emit the adjoint, after assignments to the variables of adjoints from outside, known only then."""
+        r, block, begin = self.r, self.r.build.block, marks(self.r.build)[:2]
+        self.outside, self.home = {}, block
+        for key, variable in self.carries.items():
+            r.assign(variable, seeds[key] or 0.0)
+        backwards()
+        body, order = undo(begin)
+        for number, variable in self.outside.items():
+            r.assign(variable, r.adjoints.get(number) or 0.0)
+        block.body += body
+        r.build.order += order
+        for number, variable in self.outside.items():
+            r.adjoints[number] = r.got(variable)
+
+    def once_back(self, env, what):
+        """Put the region once more, and its adjoints."""
+        r, own = self.r, dict(env)
         outer, r.adjoints = r.adjoints, {}
         if self.loop:
-            r.live |= {env[key] for key in carries}
-        tape, r.masking = r.separate_tape(self.put, what, env), self.masking
-        for key, variable in carries.items():
-            r.add(env[key], r.got(variable))
+            r.live |= {env[key] for key in self.carries}
+        tape, r.masking = r.separate_tape(self.put, what, own), self.masking
+        for key, variable in self.carries.items():
+            r.add(own[key], r.got(variable))
         r.backwards(tape)
-        for key, variable in carries.items():
-            r.assign(variable, r.adjoints.pop(entered[key], None) or 0.0)
+        for key, variable in self.carries.items():
+            r.assign(variable, r.adjoints.pop(env[key], None) or 0.0)
         left, r.adjoints = r.adjoints, outer
         for number, value in left.items():
-            variable = variables.setdefault(number, Variable("adjoint"))
-            r.homes[variable] = home
+            variable = self.outside.setdefault(number, Variable("adjoint"))
+            r.homes[variable] = self.home
             r.assign(variable, r.sum(r.got(variable), value))
 
+    # ---- the adjoint of a loop
+    def loop_back(self, n, entry):
+        """Emit n iterations backwards, from the input of the loop."""
+        self.r.need(n, *(entry[key] for key in self.kept))
+        gone = [key for key in self.keys if key not in self.kept and key != LEFT]
+        env = entry | {key: unknown_number(dtype_of(key), (self.loop, key)) for key in gone}
+        self.part_back(0, n, env, 2)
 
-class Run:
-    """A region whose keys are in variables. note : called with the number of each iteration and its input."""
+    def part_back(self, first, n, env, depth):
+        """Emit n iterations from number `first` on, whose input is the kept numbers of `env`."""
+        build, size = self.r.build, 1
+        if depth == 0 or not self.kept:
+            counted(build, first, n, partial(self.iteration_back, first, env), down=True)
+            return
+        if n.const is None or n.const > N_KEPT:
+            size = build.extreme(">", build.parts_of(n, N_KEPT), 1)
+        arrays = {key: self.array(dtype_of(key)) for key in self.kept}
 
-    def __init__(self, region, env, note=None):
-        self.region, self.r, self.env, self.note = region, region.r, env, note
+        def note(c, own):
+            """Keep the input of an iteration, if it is one of those to be kept."""
+            place = build.binary("-", c, first)
+            with only_if(build, build.compare("==", build.binary("%", place, size), 0)):
+                build.writes()
+                for key, array in arrays.items():
+                    build.operation("store", build.binary("//", place, size), own[key], view=array)
 
-    def put(self, frame):
-        """Emit the region, by `frame(self)`. Numbers that depend on a lost number are lost, too, as is known
-        only afterwards: iterations that need such numbers are then emitted again.
-        """
-        env, begin, keys = self.env, marks(self.r.build), self.region.keys
-        self.gone, self.also = {key: env[key].attr for key in keys if env[key].op == "lost"}, True
-        while self.also:
-            undo(begin)
-            self.also, self.held = {}, {key: Variable("carried") for key in keys if key not in self.gone}
-            for key, variable in self.held.items():
-                self.r.assign(variable, env[key])
-            frame(self)
-            self.gone |= self.also
-            if not self.region.loop:
-                break
-        self.read(env)
+        self.forward(first, n, dict(env), note)
+        inner = partial(self.inner_back, first, n, env, depth, arrays, size)
+        counted(build, 0, build.parts_of(n, size), inner, down=True)
 
-    def read(self, env):
-        """Bind the keys to the present values of their variables."""
-        loop = self.region.loop
-        for key in self.region.keys:
-            if key in self.gone:
-                number = unknown_number(dtype_of(key), *[(loop, key)] * bool(loop), *self.gone[key])
-            else:
-                number = self.r.got(self.held[key], dtype_of(key))
-            self.r.hold(env, key, number)
+    def inner_back(self, first, n, env, depth, arrays, size, q):
+        """Emit the part of number q, of `size` iterations or the rest of n."""
+        r, build = self.r, self.r.build
+        behind, own = build.binary("*", q, size), dict(env)
+        begin = build.binary("+", first, behind)
+        for key, array in arrays.items():
+            r.hold(own, key, build.cast(r.loaded(array, q), dtype_of(key)))
+        if size == 1:
+            self.once_back(own, begin)
+        else:
+            rest = build.extreme("<", size, build.binary("-", n, behind))
+            self.part_back(begin, rest, own, depth - 1)
 
-    def run_once(self, what):
-        own = dict(self.env)
-        if self.region.loop:
-            self.read(own)
-        if self.note:
-            self.note(what, own)
-        self.r.separate_tape(self.region.put, what, own)
-        for key, variable in self.held.items():
-            if own[key].op == "lost":
-                self.also[key] = own[key].attr
-            else:
-                self.r.assign(variable, own[key])
+    def array(self, dtype):
+        dtype = t.strong(dtype, self.r.build.float_dtype)
+        return self.r.build.put(View("kept", dtype, [N_KEPT], lanes_last=True, store="(local)"))
+
+    def forward(self, first, n, env, note=None):
+        """Run n iterations again, whose results must include the kept numbers."""
+        self.run(partial(counted, self.r.build, first, n), env, note)
+        self.r.need(*(env[key] for key in self.kept))
+
+    def iteration_back(self, first, env, c):
+        """Repeat iteration c, after running those from number `first` on."""
+        own = dict(env)
+        if self.kept:
+            self.forward(first, self.r.build.binary("-", c, first), own)
+        self.once_back(own, c)
 
 
 # ---- branches
@@ -208,17 +283,17 @@ def fork(r, condition, bodies, nodes, env):
     """
     r.need(condition)
 
-    def sides(once):
+    def sides(put):
         here = r.build.block
         node = r.build.put(If(condition, Block(here), Block(here), (True, True)))
         for block, body in zip(inside(node), bodies):
             with r.build.inside(block):
-                once(body)
+                put(body)
 
     more = [LEFT] * bool(leaves(nodes))
     region, entry = Region(r, nodes, lambda body, own: body(own), env, more=more), dict(env)
-    Run(region, env).put(lambda run: sides(run.run_once))
-    region.record_region(entry, env, lambda once: sides(lambda body: once(body, dict(entry))))
+    region.run(sides, env)
+    region.record_region(entry, env, lambda: sides(partial(region.once_back, entry)))
 
 
 def emit_rest(r, put, nodes, env):
@@ -235,7 +310,7 @@ def loop(r, s, env):
         r.walk.refuse("the test of a while changes an array; change it in the body")
     ways = leaves(within(s))
     if s.form == "trips":
-        unrolled(r, s.trips, env)
+        r.forward(s.trips, env)
     else:
         trips(r, s, env, ways - {"continue"})
     left = env[LEFT]
@@ -243,26 +318,22 @@ def loop(r, s, env):
     env[LEFT] = r.build.select(returned, left, 0) if "return" in ways else zero("int")
 
 
-def unrolled(r, blocks, env):
-    """Emit the iterations of an unrolled loop, which may be left early."""
-    r.forward(blocks[0].body, env)
+def unrolled(r, block, env):
+    """Emit an iteration of an unrolled loop."""
+    r.forward(block.body, env)
     goes_on = r.build.compare("==", env[LEFT], CODES["continue"])
     env[LEFT] = r.build.select(goes_on, 0, env[LEFT])
-    if blocks[1:]:
-        nodes = [s for block in blocks[1:] for s in block.body]
-        emit_rest(r, partial(unrolled, r, blocks[1:]), nodes, env)
 
 
 def trips(r, s, env, left):
     """Emit the iterations of a loop; `left`: the ways in which a statement may leave it."""
     region = Region(r, [s], partial(trip, r, s), env, s, [LEFT] * bool(left))
     entry, n = dict(env), count(r, s, env) if s.form == "range" else None
-    run = Run(region, env)
     if n is None or left:
-        n = searched(r, s, n, run)
+        n = searched(r, s, n, region, env)
     else:
-        run.put(lambda run: counted(r, 0, n, run.run_once))
-    region.record_region(entry, env, lambda once: Back(region, once).all(n, entry))
+        region.run(partial(counted, r.build, 0, n), env)
+    region.record_region(entry, env, partial(region.loop_back, n, entry))
 
 
 def trip(r, s, number, env):
@@ -275,9 +346,8 @@ def trip(r, s, number, env):
     r.counters.pop()
 
 
-def counted(r, first, n, put, down=False):
+def counted(build, first, n, put, down=False):
     """Put a loop over n numbers from `first` on, or over the same downwards."""
-    build = r.build
     start, stop = build.operands(first, build.binary("+", first, n))
     if down:
         start, stop = (build.binary("-", end, 1) for end in (stop, start))
@@ -294,15 +364,15 @@ def one_more(r, s, n, made, env):
     return r.present_value(s.condition, env)
 
 
-def searched(r, s, n, run):
+def searched(r, s, n, region, env):
     """Emit a loop whose number of iterations is found by running it, a while, or a range of at most n that is
     left early; return this number.
     """
     build, made, go = r.build, Variable("trips"), Variable("goes_on")
 
     def test(loop):
-        own = dict(run.env)
-        run.read(own)
+        own = dict(env)
+        region.read(own)
         r.assign(go, False)
         with only_if(build, build.compare("<=", own[LEFT], CODES["continue"])):
             condition = one_more(r, s, n, r.got(made, "int"), own)
@@ -310,7 +380,7 @@ def searched(r, s, n, run):
             r.assign(go, build.cast(condition, "bool"))
         loop.condition = r.got(go, "bool")
 
-    def frame(run):
+    def frame(run_once):
         r.assign(made, 0)
         r.assign(go, True)
         loop = Loop("while", build.frame.call, test=Block(build.block))
@@ -318,10 +388,10 @@ def searched(r, s, n, run):
             test(loop)
         with build.repeated(loop):
             number = r.got(made, "int")
-            run.run_once(number)
+            run_once(number)
             r.assign(made, build.binary("+", number, 1))
 
-    run.put(frame)
+    region.run(frame, env)
     return r.got(made, "int")
 
 
@@ -332,71 +402,3 @@ def count(r, s, env):
     r.need(start, stop)
     low, high = (start, stop) if s.step > 0 else (stop, start)
     return build.parts_of(build.binary("-", high, low), abs(s.step))
-
-
-class Back:
-    """The iterations of a loop backwards. kept : carried numbers that adjoints need; once : emits an
-    iteration and its adjoints, called with its number and its input.
-    """
-
-    def __init__(self, region, once):
-        self.region, self.r, self.run_once = region, region.r, once
-        self.kept = [key for key in region.keys if (region.loop, key) in self.r.kept]
-
-    def all(self, n, entry):
-        """Emit n iterations, from the input of the loop."""
-        self.r.need(n, *(entry[key] for key in self.kept))
-        gone = [key for key in self.region.keys if key not in self.kept and key != LEFT]
-        env = entry | {key: unknown_number(dtype_of(key), (self.region.loop, key)) for key in gone}
-        self.part(0, n, env, 2)
-
-    def part(self, first, n, env, depth):
-        """Emit n iterations from number `first` on, whose input is the kept numbers of `env`."""
-        r, build, size = self.r, self.r.build, 1
-        if depth == 0 or not self.kept:
-            counted(r, first, n, partial(self.repeat_iteration, first, env), down=True)
-            return
-        arrays = {key: self.array(dtype_of(key)) for key in self.kept}
-        if n.const is None or n.const > N_KEPT:
-            size = build.extreme(">", build.parts_of(n, N_KEPT), 1)
-        self.forward(first, n, dict(env), partial(self.note, arrays, first, size))
-        one_part = partial(self.inner, first, n, env, depth, arrays, size)
-        counted(r, 0, build.parts_of(n, size), one_part, down=True)
-
-    def inner(self, first, n, env, depth, arrays, size, q):
-        """Emit the part of number q, of `size` iterations or the rest of n."""
-        r, build = self.r, self.r.build
-        behind, own = build.binary("*", q, size), dict(env)
-        begin = build.binary("+", first, behind)
-        for key, array in arrays.items():
-            r.hold(own, key, build.cast(r.loaded(array, q), dtype_of(key)))
-        if size == 1:
-            self.run_once(begin, own)
-        else:
-            rest = build.extreme("<", size, build.binary("-", n, behind))
-            self.part(begin, rest, own, depth - 1)
-
-    def array(self, dtype):
-        dtype = t.strong(dtype, self.r.build.float_dtype)
-        return self.r.build.put(View("kept", dtype, [N_KEPT], lanes_last=True, store="(local)"))
-
-    def note(self, arrays, first, size, c, own):
-        """Keep the input of an iteration, if it is one of those to be kept."""
-        build = self.r.build
-        place = build.binary("-", c, first)
-        with only_if(build, build.compare("==", build.binary("%", place, size), 0)):
-            build.writes()
-            for key, array in arrays.items():
-                build.operation("store", build.binary("//", place, size), own[key], view=array)
-
-    def forward(self, first, n, env, note=None):
-        """Run n iterations again, whose results must include the kept numbers."""
-        Run(self.region, env, note).put(lambda run: counted(self.r, first, n, run.run_once))
-        self.r.need(*(env[key] for key in self.kept))
-
-    def repeat_iteration(self, first, env, c):
-        """Repeat iteration c, after running those from number `first` on."""
-        own = dict(env)
-        if self.kept:
-            self.forward(first, self.r.build.binary("-", c, first), own)
-        self.run_once(c, own)

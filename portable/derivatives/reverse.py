@@ -11,11 +11,11 @@ import functools
 import itertools
 import math
 
-from ..core.compiler.reading.tree import Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
+from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
 from ..core.language import types as t
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, second_wins
-from .regions import CODES, LEFT, fork, loop, unknown_number, marks, emit_rest, undo, within, zero
+from .regions import CODES, LEFT, fork, loop, unknown_number, emit_rest, unrolled, within, zero
 from .rules import FLAT, PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
@@ -33,12 +33,11 @@ class Reverse:
     live : numbers that depend on the arrays; masked : numbers with adjoint 0 where they were not selected;
     masking : True while an adjoint of such a number is passed on
     homes : the blocks in which variables begin; counters : of the loops around this place
-    effects : number of reads of adjoints in memory and additions to them
     """
 
     def __init__(self, build, walk, target, kept):
         self.build, self.walk, self.target, self.kept = build, walk, target, kept
-        self.tape, self.adjoints, self.homes, self.counters, self.effects = [], {}, {}, [], 0
+        self.tape, self.adjoints, self.homes, self.counters = [], {}, {}, []
         self.live, self.masked, self.masking = set(), set(), False
 
     # ---- adjoints
@@ -114,7 +113,7 @@ class Reverse:
     def forward(self, body, env):
         for k, s in enumerate(body):
             self.build.at = getattr(s, "at", None) or self.build.at
-            self.build.line = self.walk.build.line = s.line or self.build.line
+            self.build.line = self.walk.build.line = getattr(s, "line", "") or self.build.line
             _STATEMENTS[s.__class__](self, s, env)
             after = body[k + 1 :]
             if env[LEFT].const != 0 and after:
@@ -131,25 +130,6 @@ class Reverse:
     def branch(self, s, env):
         puts = [functools.partial(self.forward, block.body) for block in inside(s)]
         fork(self, self.present_value(s.condition, env), puts, within(s), env)
-
-    def emit_separately(self, put, wanted=False):
-        """Emit nodes with separate blocks; additions to adjoints of numbers from outside go through
-        variables, which are set before them. Return False, with nothing emitted, if they have no effect and
-        are not `wanted`.
-        """
-        build, effects, variables, begin = self.build, self.effects, {}, marks(self.build)
-        put((variables, build.block))
-        if not (wanted or variables or effects != self.effects):
-            undo(begin)
-            return False
-        body, order = undo(begin[:2])
-        for number, variable in variables.items():
-            self.assign(variable, self.adjoints.get(number) or 0.0)
-        build.block.body += body
-        build.order += order
-        for number, variable in variables.items():
-            self.adjoints[number] = self.got(variable)
-        return True
 
     # ---- operations
     def operation(self, o, env):
@@ -322,6 +302,7 @@ _STATEMENTS = {
     Set: _assigned,
     If: Reverse.branch,
     Loop: loop,
+    Block: unrolled,
     Leave: Reverse.leave,
     Rejoin: lambda reverse, s, env: None,
     Call: Reverse.call,

@@ -177,7 +177,6 @@ class Target:
 
         def step():
             if value in reverse.live and seeds is not None:
-                reverse.effects += 1
                 found = reverse.loaded(seeds, *indices)
                 reverse.add(value, found if sign > 0 else reverse.build.negate(found))
 
@@ -186,7 +185,6 @@ class Target:
     def forget(self, reverse, root, indices):
         """Clear the adjoint of an element before a store: no result depends on its earlier value."""
         if self.owns(root):
-            reverse.effects += 1
             self.overwrite(reverse.build, 0.0, self.sums[root], indices)
 
     def owns(self, root):
@@ -202,7 +200,6 @@ class Target:
             if self.offset != tuple(c for _, c in self.shift(known)):
                 return
         reverse.need(*indices)
-        reverse.effects += 1
         build, view = reverse.build, self.sums[root]
         if self.offset is None and not self.copy:
             build.writes()
