@@ -10,7 +10,7 @@ import portable as pk
 
 from ..shared import Array, ArrayLike, DType, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
-from .problem import Problem, problem_of, shared_problem
+from .problem import problem_of
 from .segments import Columns, Replicates, Windows
 from .window import Window
 
@@ -208,22 +208,10 @@ def simplex(
     >>> round(found.rho, 2)
     1.0
     """
-    given = (
-        library,
-        columns,
-        target,
-        points,
-        E,
-        Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments),
-        dtype,
-    )
-    problem, series = shared_problem(*given)
-    if problem is None:
-        problem = Problem(*given)
-    elif problem.is_short:
-        return Prediction(*problem.predict_few(series, space))
-    else:
-        problem = problem.of(series)
+    window = Window(tau, Tp, k, exclusion_radius, lib, pred, valid, segments)
+    problem = problem_of(library, columns, target, points, E, window, dtype)
+    if problem.short is not None:
+        return Prediction(*problem.predict_few(space))
     with pk.use(space):
         predicted, seen, variance, rho = problem.predictions()
     index, named = problem.index_at(problem.times)

@@ -56,6 +56,8 @@ class Problem:
     `portable.models.edm.layout`.
     """
 
+    short = None  # the Problem that is shared by short complete series of this form, if this is one
+
     def __init__(
         self,
         library,
@@ -242,14 +244,14 @@ class Problem:
             rows = np.where(rows >= 0, self.places.times(rows) - self.front, -1)
         return distances, rows
 
-    def predict_few(self, columns, space):
-        """Predict one short complete series of this form, shape (n_times, 1), in one launch.
+    def predict_few(self, space):
+        """Predict a short complete series in one launch.
 
         Returns predictions, observations, variances, times and rho.
         """
-        out = on_the_host(plans.run_planned(self, [columns], self._simplex_of_few, space))
+        out = on_the_host(plans.run_planned(self.short, [self.columns], self._simplex_of_few, space))
         predicted, variance, observed = out[:-1].reshape(3, -1)
-        return predicted, observed, variance, self.times.copy(), float(out[-1])
+        return predicted, observed, variance, self.times, float(out[-1])
 
     def _simplex_of_few(self, library):
         """Predict by one team, whose members have the neighbours in registers."""
@@ -462,23 +464,18 @@ class Problem:
         return distances, times
 
 
-def problem_of(library, names, target, points, *form):
-    """Return the Problem of these arguments."""
-    shared, series = shared_problem(library, names, target, points, *form)
-    return Problem(library, names, target, points, *form) if shared is None else shared.of(series)
-
-
-def shared_problem(library, names, target, points, E, window, dtype):
-    """Return the Problem of another complete series of the same length and form, and this series as a column,
-    so that a loop over many series checks its form once. Return None for both if other arrays are given, or
-    values are missing."""
+def problem_of(library, names, target, points, E, window, dtype):
+    """Return the Problem of these arguments. Complete series of one length and form share their checks, for
+    loops over many of them."""
     plain = type(library) is np.ndarray and library.ndim == 1 and library.dtype.kind == "f" and library.size
     alone = names is target is points is None and PLAIN.issuperset(map(type, (E, dtype, *window)))
     if plain and alone and window[4:] == (None,) * 4:
         low, high = float(np.minimum.reduce(library)), float(np.maximum.reduce(library))
         if -LARGEST <= low and high <= LARGEST and high - low >= SMALLEST:
-            return _of_length(library.size, E, window, dtype), library.astype(np.float64, copy=False)[:, None]
-    return None, None
+            shared = _of_length(library.size, E, window, dtype)
+            if shared is not None:
+                return shared.of(library.astype(np.float64, copy=False)[:, None])
+    return Problem(library, names, target, points, E, window, dtype)
 
 
 @functools.lru_cache(maxsize=64)
@@ -486,7 +483,8 @@ def _of_length(n_times, *form):
     """Return the Problem of a complete series of n_times values; None if it would warn."""
     with warnings.catch_warnings(record=True) as caught:
         found = Problem(np.arange(float(n_times)), None, None, None, *form)
-    found.is_short = found.k <= MOST_KEPT and n_times <= SHORT
+    if found.k <= MOST_KEPT and n_times <= SHORT:
+        found.short = found
     return None if caught or found.parts or found.times is None else found
 
 
