@@ -84,10 +84,8 @@ def _freq(index):
 
     if not isinstance(index, pandas.DatetimeIndex) or len(index) < 3:
         return None
-    with (
-        warnings.catch_warnings()
-    ):  # pandas 3 warns of a change in the type of the result, which does not matter here
-        warnings.simplefilter("ignore")
+    # pandas 3 warns of a change in the type of the result, which does not matter here
+    with warnings.catch_warnings(action="ignore"):
         return pandas.infer_freq(index)
 
 

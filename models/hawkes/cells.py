@@ -25,62 +25,23 @@ from .cell_kernels import (
 MOST_PAIRS = 2**27  # 2 GiB in float64
 
 
-class Events:
-    """The events for sums by cells, in the memory of a space.
-
-    Parameters
-    ----------
-    locations : ndarray, shape (n_events, n_dims), kilometres
-    times : ndarray, shape (n_events,), hours, ascending
-    space : str or Space
-    marks : ndarray, shape (n_events,), optional
-
-    Attributes
-    ----------
-    n_events, n_dims : int
-    x : View of float64, shape (n_dims, n_events), with marks one row more
-    t : View of float64, shape (n_events,)
-    low, extent : ndarray, shape (n_dims,), kilometres
-    space : Space
-    """
-
-    def __init__(self, locations, times, space, marks=None):
-        (self.n_events, self.n_dims), self._marks = locations.shape, marks
-        rows = np.ascontiguousarray(locations.T if marks is None else np.vstack([locations.T, marks]))
-        with pk.use(space) as self.space:
-            self.x, self.t = pk.copy_of(rows), pk.copy_of(times)
-        self.low = rows[: self.n_dims].min(axis=1)
-        self.extent = rows[: self.n_dims].max(axis=1) - self.low
-        self._room = {}
-
-    def room(self, name, dtype, *rows):
-        """Return a workspace of shape (*rows, n_events), valid until the next list or grid is built."""
-        if (name, dtype) not in self._room:
-            self._room[name, dtype] = pk.empty((*rows, self.n_events), dtype, self.space)
-        return self._room[name, dtype]
-
-    def largest(self, trigger):
-        """Return the largest mark; 0 if the triggering function uses none."""
-        return largest(self._marks if trigger.marked else None)
-
-
 class Grid:
     """Events sorted into cells at least `reach_km` wide, and by time within a cell; valid until the next
     grid is built.
 
     Parameters
     ----------
-    events : Events
+    events : PairSums
     reach_km : float
     dtype : of the locations in the grid
     """
 
     def __init__(self, events, reach_km, dtype):
-        n, n_dims, space = events.n_events, events.n_dims, events.space
+        n, n_dims, space, (low, extent) = events.n_events, events.n_dims, events.space, events.box
         # most cells along a dimension, for at most about four cells per event
         most = max(1, int((4 * n) ** (1.0 / n_dims)))
-        wide = np.maximum(reach_km, events.extent / most)
-        self.shape = tuple(int(v) + 1 for v in np.minimum(events.extent // wide, most - 1))
+        wide = np.maximum(reach_km, extent / most)
+        self.shape = tuple(int(v) + 1 for v in np.minimum(extent // wide, most - 1))
         n_cells, each = int(np.prod(self.shape)), pk.RangePolicy(0, n, space=space)
         numbers, self.start = events.room("numbers", np.int32), pk.empty(n_cells + 1, np.int64, space)
         launch(
@@ -88,7 +49,7 @@ class Grid:
             number_cells,
             pk.static(n_dims),
             events.x,
-            tuple(events.low.tolist()),
+            tuple(low.tolist()),
             tuple(wide.tolist()),
             self.shape,
             numbers,
@@ -142,7 +103,7 @@ def _visit(events, trigger, p, cut, dtype):
     """Return the order of the events by cells, and a function that lists the pairs whose exponent does not
     exceed `cut`, on the default space: it returns r2, dt and marks as Views of n_places entries, and writes
     `earlier` if `fill` is 2, or only the counts if it is 0."""
-    most = events.largest(trigger)
+    most = events.largest if trigger.marked else 0.0
     grid = Grid(events, trigger.reach_km(p, cut, most), np.float64)
     where = *grid.args, trigger.reach_h(p, cut, most), cut, trigger.for_kernels(p)
     head = events.n_events, list_pairs, trigger.functions, pk.static(events.n_dims)
@@ -229,11 +190,6 @@ class PairList:
         """Write the sums of (2) to `excitation`, shape (n_xi, n_events), for events with pairs; other
         entries must be zero beforehand."""
         launch(self._policy, listed_sums, self.trigger.pairs, pk.static(n_xi), self.args, p, excitation)
-
-
-def largest(marks):
-    """Return the largest mark; 0 without marks."""
-    return 0.0 if marks is None else float(marks.max())
 
 
 def all_pairs_within(events, params, cut):

@@ -226,7 +226,7 @@ class LocalChains:
         self.range = range_
         self.pairs = self._excitation = self._graph = None  # free their memory first
         try:
-            self.pairs = PairList(self.sums.events, self.trigger, range_, self.sums.dtype)
+            self.pairs = PairList(self.sums, self.trigger, range_, self.sums.dtype)
         except OverflowError:
             pass  # use windows in time instead: more pairs, but no memory for a list
         with pk.use(self.space):

@@ -153,7 +153,7 @@ def parent_probabilities(likelihood: Likelihood, params: ParametersBase, *, leas
     scale = params.excitation_scale(likelihood.n_dims)
     # exp(-745) is the smallest positive float64
     cut = max(math.log(scale / (least * rates.min())), 1.0) if rates.min() > 0.0 else 745.0
-    *pairs, children, parents = all_pairs_within(likelihood.sums.events, params, min(cut, 745.0))
+    *pairs, children, parents = all_pairs_within(likelihood.sums, params, min(cut, 745.0))
     with pk.use(likelihood.space):
         shares = pk.zeros(children.size)
         launch(

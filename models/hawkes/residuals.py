@@ -85,7 +85,7 @@ def intensity(
             params.excitation_scale(likelihood.n_dims),
             pk.copy_of((locations - likelihood.centre).T),
             pk.copy_of(times - likelihood.origin_h),
-            sums.events.x,
+            sums.x,
             sums.t,
             *params.background_exponents,
             params.kernel_values,

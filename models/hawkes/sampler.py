@@ -330,8 +330,8 @@ def sample_nuts(
     free, priors, least, cut = check_target(likelihood, start, fixed, priors, least)
     start = raise_to(least, start)
     check_start(start, cut, free)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # ArviZ announces its next version on import
+    # ArviZ announces its next version on import
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
         need("nutpie.compiled_pyfunc", "nuts", "the no-U-turn sampler")
         nutpie = need("nutpie", "nuts", "the no-U-turn sampler")
     mode, log_covariance = posterior_mode(likelihood, start, free, priors, least)

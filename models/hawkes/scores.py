@@ -359,8 +359,7 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     tree = base.from_dict(
         {"posterior": {"theta": np.zeros((1, len(terms)))}, "log_likelihood": {"events": terms[None]}}
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings of large Pareto shapes, which worst_k reports
+    with warnings.catch_warnings(action="ignore"):  # warnings of large Pareto shapes, which worst_k reports
         left_out = stats.loo(tree, pointwise=True)
     error = np.sqrt(n * each.var(ddof=1)) if n > 1 else 0.0
     waic, loo = (each.sum(), error, penalty.sum()), (left_out.elpd, left_out.se, left_out.p)

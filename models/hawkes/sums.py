@@ -12,7 +12,7 @@ import portable as pk
 from ..shared import launch, reached
 from . import kernels
 from .cell_kernels import background_by_cells, excitations_of_several
-from .cells import Events, Grid, PairList, Range, largest
+from .cells import Grid, PairList, Range
 from .excitation import MEMBERS, event_slopes, excitation_sums, pair_tiles
 from .triggering import EXPONENTIAL
 
@@ -53,6 +53,8 @@ class PairSums:
     excitation : View, shape (n_rows, n_events)
         Sums of (2) and their moments.
     t : View, shape (n_events,), hours since the first event
+    largest : float
+        The largest mark; 0 without marks.
     span_h : float
         From the first event to the last.
     """
@@ -74,7 +76,7 @@ class PairSums:
             # Both arrays are private to this object, so a space that can access them uses them without a
             # copy.
             with_marks = rows if marks is None else np.vstack([rows, marks])
-            self._x = reached(with_marks.astype(dtype, copy=False))
+            self._x, self._whole = reached(with_marks.astype(dtype, copy=False)), with_marks
             self._x_wide = None
             self.t = reached(times)
             # A placeholder if there are no marks: no kernel reads it then.
@@ -87,7 +89,7 @@ class PairSums:
         # Views of group numbers, by ranges of groups
         self._n_groups, self._numbers = -(-self.n_events // kernels.GROUP), {}
         self._n_dims, self._n_parts = pk.static(self.n_dims), pk.static(self._t_parts.shape[0])
-        self.largest = largest(marks)
+        self.largest, self._room = 0.0 if marks is None else float(marks.max()), {}
         self._tiles = None  # arguments of pair_tiles, allocated at its first use
         self._given = given is not None
         self._kept = None  # (tau_x, tau_t, reach in hours and in km, rows) of the sums now in self.background
@@ -102,9 +104,21 @@ class PairSums:
         return np.ascontiguousarray(self._rows.T)
 
     @functools.cached_property
-    def events(self):
-        """The events for sums by cells."""
-        return Events(self.locations, self.times, self.space, self.marks)
+    def x(self):
+        """Locations, and marks in one row more, in float64: a View of shape (n_rows, n_events)."""
+        return self._x if self.dtype is np.float64 else reached(self._whole, self.space)
+
+    @functools.cached_property
+    def box(self):
+        """The lower corner and the extent of the locations."""
+        low = self._rows.min(axis=1)
+        return low, self._rows.max(axis=1) - low
+
+    def room(self, name, dtype, *rows):
+        """Return a workspace of shape (*rows, n_events), valid until the next list or grid is built."""
+        if (name, dtype) not in self._room:
+            self._room[name, dtype] = pk.empty((*rows, self.n_events), dtype, self.space)
+        return self._room[name, dtype]
 
     def data(self, shortest_km):
         """Return the events as an argument of kernels over windows and blocks.
@@ -210,7 +224,7 @@ class PairSums:
             )
             return
         with pk.use(self.space):
-            grid = Grid(self.events, _background_km(params, windows), self.dtype)
+            grid = Grid(self, _background_km(params, windows), self.dtype)
             launch(
                 pk.TeamPolicy(self.n_events, _TEAM_SIZE),
                 background_by_cells,
@@ -326,7 +340,7 @@ class PairSums:
             p, self.pairs = params.trigger_values, None  # frees the memory of the former list first
             bounds = tuple(v / _LIST_RANGE for v in p), tuple(v * _LIST_RANGE for v in p)
             range_ = Range(*bounds, windows.cut + 2.0)
-            self.pairs = PairList(self.events, params.triggering, range_, self.dtype)
+            self.pairs = PairList(self, params.triggering, range_, self.dtype)
             self._listed = False
         if not self._listed:
             pk.deep_copy(self.excitation, 0.0)

@@ -385,8 +385,7 @@ def test_own_dimensions_go_on_and_are_told(tmp_path):
     best = [max(1, edm.embedding_dimension(column, 4).best) for column in x.T]
     assert named.attrs["E"] == [[E] for E in best]
     gaps = np.where(np.arange(80)[:, None] % 4 == 3, np.nan, x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
         assert edm.cross_map(gaps).shape == (4, 4)  # no point has more than three lags
 
 

@@ -22,8 +22,7 @@ def kedm():
 
 @pytest.fixture(scope="module")
 def pyedm():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return pytest.importorskip("pyEDM")
 
 

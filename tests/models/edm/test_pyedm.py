@@ -19,8 +19,7 @@ from portable.errors import PortableError
 from portable.models import edm
 from portable.models.edm.composed import lagged_block
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
+with warnings.catch_warnings(action="ignore"):
     pyedm = pytest.importorskip("pyEDM")
 
 NOT_HERE = {f"test_embed_{what}" for what in "univariate multivariate include_time from_file".split()}
@@ -62,8 +61,7 @@ def asked(data, columns, target, form):
 
 def simplex_of(data, columns, target, **form):
     """Return (theirs, ours) at the times that both predict."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         theirs = pyedm.Simplex(dataFrame=data, columns=columns, target=[target], **form)
         x, ours = asked(data, columns, target, form)
         found = edm.simplex(x, **ours)
@@ -152,8 +150,7 @@ def test_smap(case):
     """Use as many neighbours as pyEDM, which by default takes all but one."""
     data, columns, target, form = call_of(SMAP[case])
     form |= {"theta": 3.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         done = pyedm.SMap(dataFrame=data, columns=columns, target=[target], returnObject=True, **form)
         x, ours = asked(data, columns, target, form | {"knn": done.knn})
         found = edm.smap(x, theta=form["theta"], **ours)
@@ -193,8 +190,7 @@ def test_ccm(case):
     no points are refused by portable, and reduced by pyEDM."""
     name, columns, target, sizes, more = CCM[case]
     data, n, form = data_of(name), 30, {"libSizes": sizes, "Tp": 0} | more
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         done = pyedm.CCM(
             dataFrame=data, columns=columns, target=[target], sample=n, seed=7, parallel=False, **form
         )
@@ -216,8 +212,7 @@ def sweep(theirs, ours):
 
 
 def quiet(function, data, columns, **form):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return function(
             dataFrame=data, columns=columns, target=columns, showPlot=False, numProcess=1, **form
         ).rho
@@ -289,8 +284,7 @@ def test_neighbor_ties():
     data = pandas.read_csv(file)
     form = {"lib": [1, 96], "pred": [1, 96], "E": 1, "Tp": 0, "exclusionRadius": 1, "noTime": True}
     found = edm.simplex(data["1137"], 1, target=data["1135"], Tp=0, exclusion_radius=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         theirs = pyedm.Simplex(dataFrame=data, columns="1137", target="1135", **form).Predictions
     x, differ = data["1137"].to_numpy(float), abs(theirs - found.predicted) > 1e-5
     for t in np.flatnonzero(differ):
@@ -335,8 +329,7 @@ def test_generate(name, column, E, theta):
     """Generate twenty steps; pyEDM's series end before chaos separates them."""
     data, n = DATA[name], len(DATA[name])
     form = {"columns": column, "target": column, "lib": [1, n], "pred": [1, E], "E": E, "generateSteps": 20}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         theirs = (
             pyedm.Simplex(dataFrame=data, **form)
             if theta is None

@@ -137,8 +137,7 @@ def test_copies_among_other_points_are_warned_of():
     with pytest.warns(RuntimeWarning, match="49 of 99 points equal those of the library"):
         edm.simplex(x[:150], 2, points=x[100:])
     counts = default_rng(1).poisson(0.3, 200).astype(float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # few values: equal points are not taken for copies
+    with warnings.catch_warnings(action="error"):  # few values: equal points are not taken for copies
         edm.simplex(counts[:100], 2, points=counts[100:])
         edm.simplex(x[:100], 2, points=x[100:])
 

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from portable.models.hawkes import Likelihood
 from portable.models.hawkes.cell_kernels import LONG, WIDTH
-from portable.models.hawkes.cells import Events, Grid, PairList, Range, all_pairs_within
+from portable.models.hawkes.cells import Grid, PairList, Range, all_pairs_within
 
-from .events import PARAMS, random_events, squares
+from .events import PARAMS, prepared, random_events, squares
 
 
 def by_numpy(locations, reach_km):
@@ -28,26 +29,27 @@ def test_grid(space, n_dims, reach_km):
     locations, times = random_events(n, n_dims)
     locations[: n // 2] = np.round(locations[: n // 2])
     marks = np.arange(float(n))
-    grid = Grid(Events(locations, times, space, marks), reach_km, np.float32)
-    cell, shape = by_numpy(locations, reach_km)
+    sums = Likelihood(locations, times, marks=marks, space=space).sums
+    grid = Grid(sums, reach_km, np.float32)
+    cell, shape = by_numpy(sums.locations, reach_km)
     number = np.ravel_multi_index(cell.T, shape)
     order = np.argsort(number, kind="stable")
     assert grid.shape == tuple(shape)
     assert_array_equal(grid.order.to_numpy(), order)
     assert_array_equal(grid.cell.to_numpy(), cell[order].T)
-    assert_array_equal(grid.t.to_numpy(), times[order])
-    rows = np.vstack([locations.T, marks])[:, order]
+    assert_array_equal(grid.t.to_numpy(), sums.times[order])
+    rows = np.vstack([sums.locations.T, marks])[:, order]
     assert_array_equal(grid.x.to_numpy(), rows.astype(np.float32))
     counts = np.bincount(number, minlength=np.prod(shape))
     assert_array_equal(grid.start.to_numpy(), np.concatenate([[0], np.cumsum(counts)]))
 
 
 def test_all_events_in_one_place(space):
-    events = Events(np.ones((5, 2)), np.arange(5.0), space)
-    grid = Grid(events, 0.1, np.float64)
+    sums = Likelihood(np.ones((5, 2)), np.arange(5.0), space=space).sums
+    grid = Grid(sums, 0.1, np.float64)
     assert grid.shape == (1, 1) and grid.start.to_numpy().tolist() == [0, 5]
     p = PARAMS.trigger_values
-    assert PairList(events, PARAMS.triggering, Range(p, p, 100.0), np.float64).n_pairs == 10
+    assert PairList(sums, PARAMS.triggering, Range(p, p, 100.0), np.float64).n_pairs == 10
 
 
 def test_rows_of_a_list(space):
@@ -56,8 +58,8 @@ def test_rows_of_a_list(space):
     n, crowd = (100, 75) if space == "checked" else (900, 300)
     locations, times = random_events(n)
     locations[:crowd], times[:crowd] = 1e-3 * locations[:crowd] + 5.0, 1e-3 * times[:crowd]
-    events, p = Events(locations, times, space), PARAMS.trigger_values
-    pairs = PairList(events, PARAMS.triggering, Range(p, p, 8.0), np.float64)
+    sums, p = Likelihood(locations, times, space=space).sums, PARAMS.trigger_values
+    pairs = PairList(sums, PARAMS.triggering, Range(p, p, 8.0), np.float64)
     begin, length, event, dt_of = (
         view.to_numpy() for view in (pairs.begin, pairs.length, pairs.event, pairs.dt)
     )
@@ -73,7 +75,7 @@ def test_rows_of_a_list(space):
         assert k >= n_short or length[k] == counts[row]
         own = dt_of[begin[rank] + lane :: WIDTH if k < n_short else 1][: counts[row]]
         assert_allclose(np.sort(own), np.sort(dt[row, near[row]]), rtol=1e-12)
-    order = Grid(events, PARAMS.triggering.reach_km(p, 8.0, 0.0), np.float64).order.to_numpy()
+    order = Grid(sums, PARAMS.triggering.reach_km(p, 8.0, 0.0), np.float64).order.to_numpy()
     for of, rows in ((-counts, event[:n_short]), (0 * counts, event[n_short:])):
         rows, where = rows[rows >= 0], np.argsort(order)
         assert rows.tolist() == sorted(rows.tolist(), key=lambda row, of=of: (of[row], where[row]))
@@ -83,8 +85,8 @@ def test_rows_of_a_list(space):
 
 def test_pairs_within_a_cut(space):
     n = 40 if space == "checked" else 200
-    locations, times = random_events(n)
-    *_, later, earlier = all_pairs_within(Events(locations, times, space), PARAMS, 6.0)
+    locations, times, likelihood = prepared(n, space=space)
+    *_, later, earlier = all_pairs_within(likelihood.sums, PARAMS, 6.0)
     r2 = squares(locations)
     dt = times[:, None] - times
     exponent = 0.5 * r2 / PARAMS.h**2 + PARAMS.omega * dt

@@ -128,8 +128,7 @@ def test_pairs_are_listed_anew_on_the_way(space, monkeypatch):
 
 
 def import_nutpie():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ announces its next version on import
+    with warnings.catch_warnings(action="ignore"):  # ArviZ announces its next version on import
         pytest.importorskip("nutpie")
 
 
