@@ -21,7 +21,7 @@ from ..core.arrays.scatter import viewed
 from ..core.arrays.view import View as Array, zeros
 from ..core.compiler.reading.build import Build, Frame
 from ..core.compiler.reading.signature import Signature
-from ..core.compiler.reading.tree import Call, View, described_number, flat
+from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
 from ..core.compiler.reading.typing import solved
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
@@ -209,6 +209,10 @@ def _plan(kernel, n, specs, wanted):
     if key not in kernel.compiled:
         wrt, numbers, of, seeded = wanted
         found = _template_of(kernel, n, specs, (*wrt, *numbers), of)
+        if seeded and [v.__class__ for v in flat(found.tree.result)] != [Operation]:
+            raise LanguageError(
+                f"kernel '{kernel.name}' ({kernel.place}): derivatives by arrays are of one real number"
+            )
         target = looked_at(found, n, seeded)
         places = {path: offsets(target, found.nodes[path]) for path in wrt}
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]

@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
-from ..core.compiler.reading.tree import Operation, Variable, View
+from ..core.compiler.reading.tree import Operation, Variable, View, flat
 from ..core.language import types as t
 from .operations import roots
 from .regions import LEFT, only_if, unknown_number, zero
@@ -235,11 +235,10 @@ class Target:
         """
         reverse, env = Reverse(build, self.walk, self, kept), {LEFT: zero("int")}
         _pair(tree.inputs, inputs, env)
-        reverse.live |= {env[number] for number in self.numbers}
         self.begin(reverse, env)
         reverse.forward(tree.root.body, env)
         if seeded:
-            result = reverse.present_value(tree.result, env)
+            result = reverse.present_value(*flat(tree.result), env)
             reverse.add(result, build.strong_const(1.0, result.dtype))
         for root, known in self.keys:
             if root in self.seeds and env[root, known] in reverse.live:
@@ -252,7 +251,8 @@ class Target:
         return tuple(found) if len(found) != 1 else found[0]
 
     def begin(self, reverse, env):
-        """Record the elements of the arrays before any write."""
+        """Record the numbers, and the elements of the arrays before any write."""
+        reverse.live |= {env[number] for number in self.numbers}
         self.home, self.sure = reverse.build.block, set()  # of `sure`: written in every branch
         for key in self.keys:
             if ("array", key[0]) in reverse.kept:  # it is read where it may have been written before

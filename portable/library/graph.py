@@ -214,7 +214,7 @@ def capture(space: SpaceLike = None, times: int = 1) -> Iterator[Graph]:
     """
     if events.current().recording is not None:
         raise LaunchError("a capture is already recording; captures do not nest")
-    check_index(times, "capture: times", 1)
+    times = check_index(times, "capture: times", 1)
     graph = Graph(require(space))
     with events.changed(recording=graph):
         yield graph

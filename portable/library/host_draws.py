@@ -57,7 +57,8 @@ class Drawn(Function):
 
     def _check(self, name, values):
         """Refuse an argument that is no number or array of numbers, or beyond its range."""
-        if np.asarray(values).dtype.kind not in "biuf":
+        whole = name in ("seed", "stream", "draw") or self.name == "randint"
+        if np.asarray(values).dtype.kind not in "biuf" or whole and not np.isfinite(values).all():
             raise DTypeError(f"{self.name}: {name} is {values!r:.60}; expected numbers, or arrays of them")
         if name in RANGES and self.name != "randint":
             (low, high, wanted), found = RANGES[name], np.asarray(values, np.float64)

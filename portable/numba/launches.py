@@ -316,8 +316,8 @@ def _blocks(
     room,
 ):
     _checked(begin, end, asked, scratch_open, most_scratch)
-    if end > room:
-        raise ShapeError("out: the array is shorter than the end of the policy")
+    if end > room or apply and begin < 0:
+        raise ShapeError("out: the policy has indices outside the array")
     size = max(least, (end - begin + most - 1) // most)
     if size >= 64:
         size = (size + 63) // 64 * 64

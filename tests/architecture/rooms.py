@@ -22,7 +22,7 @@ face: core core/arrays core/language core/launch core/machines core/machines/cpu
     core/places derivatives errors library library/texts numba watch/checked watch watch/counts
 library: core core/arrays core/compiler/reading core/language core/launch core/places errors
     library/texts
-library/texts: core/language core/texts errors
+library/texts: core/language core/texts
 models/edm: errors face models/shared
 models/hawkes: face models/shared
 models/mixture: errors face models/mixture/cytometry models/shared

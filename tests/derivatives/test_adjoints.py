@@ -404,6 +404,26 @@ def test_refused(kernel, words):
     assert "<refused>:" in str(told.value)
 
 
+RETURNED = """
+turned
+    return x[i] * 1j
+
+nothing
+    y[i] = x[i]
+
+alone
+    return (x[i] * x[i],)
+"""
+*OTHERS, ALONE = made(pk.kernel, RETURNED, globals(), "<returned>", "i, x, y")
+
+
+def test_sums_other_than_real_numbers_are_refused():
+    assert_array_equal(pk.parallel_reduce(len(X), ALONE, X, X, gradient="x")[1], 2 * X)
+    for kernel in OTHERS:
+        with pytest.raises(LanguageError, match="<returned>:.* of one real number"):
+            pk.parallel_reduce(3, kernel, X, X.copy(), gradient="x")
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [

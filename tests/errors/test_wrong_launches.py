@@ -33,21 +33,19 @@ pytestmark = pytest.mark.usefixtures("serial")
 X = np.array([3.0, 1.0, 2.0])
 # object marked as a kernel, words of the message
 NOT_FUNCTIONS = [
-    (lambda i, x: None, ["lambda", "def"]),
-    (dict, ["dict", "plain Python function"]),
-    (len, ["len", "plain Python function"]),
-    (functools.partial(print), ["partial", "plain Python function"]),
-    (3, ["3", "plain Python function"]),
+    (lambda i, x: None, "lambda.*def"),
+    (dict, "plain Python function.*dict"),
+    (len, "plain Python function.*len"),
+    (functools.partial(print), "plain Python function.*partial"),
+    (3, "plain Python function.*3"),
 ]
 
 
-@pytest.mark.parametrize("thing, words", NOT_FUNCTIONS, ids="lambda class builtin partial number".split())
+@pytest.mark.parametrize("thing, words", NOT_FUNCTIONS)
 @pytest.mark.parametrize("mark", [pk.kernel, pk.function], ids=["kernel", "function"])
 def test_only_plain_functions_are_kernels(mark, thing, words):
-    with pytest.raises(LanguageError) as error:
+    with pytest.raises(LanguageError, match=words):
         mark(thing)
-    for word in words:
-        assert word in str(error.value)
 
 
 def generator(i, x):
@@ -134,30 +132,28 @@ def test_numpy_arrays_are_refused_on_cuda():
 
 # arguments of fill(i, value, x), exception, words
 WRONG_ARGUMENTS = [
-    ((1.0,), InputError, ["2", "1"]),
-    ((1.0, X, 2.0), InputError, ["2", "3"]),
-    ((1.0, "text"), DTypeError, ["'x'", "str"]),
-    ((1.0, None), LoweringError, ["`x` is None"]),
-    ((1.0, [1.0, 2.0, 3.0]), DTypeError, ["'x'", "list"]),
-    ((1.0, {"a": 1}), DTypeError, ["'x'", "dict"]),
-    ((1 + 2j, X), LoweringError, ["'x'", "complex"]),
-    ((1.0, np.zeros(3, "datetime64[s]")), DTypeError, ["'x'", "datetime64"]),
-    ((1.0, np.ones(3, np.clongdouble)), DTypeError, ["'x'", "complex"]),
-    ((1.0, np.array(["a", "b", "c"])), DTypeError, ["'x'"]),
-    ((1.0, np.array([1, 2, 3], object)), DTypeError, ["'x'", "object"]),
-    ((1.0, np.ones(3, ">f8")), DTypeError, ["'x'"]),
-    ((2**64, X), InputError, ["'value'"]),
+    ((1.0,), InputError, "2.*1"),
+    ((1.0, X, 2.0), InputError, "2.*3"),
+    ((1.0, "text"), DTypeError, "'x'.*str"),
+    ((1.0, None), LoweringError, "`x` is None"),
+    ((1.0, [1.0, 2.0, 3.0]), DTypeError, "'x'.*list"),
+    ((1.0, {"a": 1}), DTypeError, "'x'.*dict"),
+    ((1 + 2j, X), LoweringError, "'x'.*complex"),
+    ((1.0, np.zeros(3, "datetime64[s]")), DTypeError, "'x'.*datetime64"),
+    ((1.0, np.ones(3, np.clongdouble)), DTypeError, "'x'.*complex"),
+    ((1.0, np.array(["a", "b", "c"])), DTypeError, "'x'"),
+    ((1.0, np.array([1, 2, 3], object)), DTypeError, "'x'.*object"),
+    ((1.0, np.ones(3, ">f8")), DTypeError, "'x'"),
+    ((2**64, X), InputError, "'value'"),
 ]
 
 
-@pytest.mark.parametrize("args, exception, words", WRONG_ARGUMENTS, ids=range(len(WRONG_ARGUMENTS)))
+@pytest.mark.parametrize("args, exception, words", WRONG_ARGUMENTS)
 def test_wrong_arguments(args, exception, words):
     for space in ("checked", "serial", "threads"):
         for launch in (pk.parallel_for, pk.check):
-            with pytest.raises(exception) as error:
+            with pytest.raises(exception, match=f"kernel 'fill'.*wrong_kernels.py:.*{words}"):
                 launch(pk.RangePolicy(0, 3, space=space), fill, *args)
-            for word in ["kernel 'fill'", "wrong_kernels.py:", *words]:
-                assert word in str(error.value)
 
 
 def test_a_plain_function_is_not_launched(space):
@@ -168,7 +164,7 @@ def test_a_plain_function_is_not_launched(space):
         pk.parallel_for(pk.RangePolicy(0, 3, space=space), plain, move(X, space))
 
 
-WRONG = "x", None, 1.5, -1, [], object()
+WRONG = "x", None, 1.5, -1, [], object(), np.inf, int, X, memoryview(X)
 TAKEN = [  # function, and arguments that it takes
     (pk.pinned, 3, "int8"),
     (pk.create_mirror, pk.asview(X)),
@@ -180,8 +176,10 @@ TAKEN = [  # function, and arguments that it takes
     (lambda of: pk.adjoint(3, fill, 1.0, X, wrt="value", of={"x": of}), X),
     (lambda out: pk.parallel_scan(3, entry, X, out=out), X),
     (functools.partial(pk.Reducer, "Own", entry.fn), 0.0),
+    (pk.RangePolicy, 1, 2),
     (pk.gcd, 3, 6),
     (pk.norm, X),
+    *((word, 1.0) for word in (pk.exp, pk.gamma, pk.isnan, pk.bits)),
     (lambda source: pk.parallel_for(3, pk.kernel(source=source)(fill.fn), 1.0, X), None),
     *((getattr(pk.random, name), 1, 2, 3, 4) for name in "randint poisson gamma".split()),
     *((getattr(pk.random, name), 1, 2, 3, X) for name in "categorical permutation".split()),
@@ -201,54 +199,46 @@ def test_an_argument_of_a_wrong_kind_is_refused_by_the_layer(function):
 
 # function that makes a policy, or makes or copies a view; exception, words
 WRONG_CALLS = [
-    (pk.RangePolicy, DTypeError, ["begin", "pk.TeamPolicy(n)"]),
-    (pk.TeamPolicy, DTypeError, ["league_size", "None", "pk.TeamPolicy(n)"]),
-    (pk.MDRangePolicy, InputError, ["begin", "None"]),
-    (lambda: pk.RangePolicy(5, 3), InputError, ["5", "3"]),
-    (lambda: pk.RangePolicy(0, 2.5), DTypeError, ["end", "2.5", "float"]),
-    (lambda: pk.RangePolicy(0, True), DTypeError, ["end", "True"]),
-    (lambda: pk.RangePolicy(0, 2**70), InputError, ["end", "range"]),
-    (lambda: pk.RangePolicy(-(2**63), 0), InputError, ["begin", "range"]),
-    (lambda: pk.MDRangePolicy((0, 0), (2, 1.5)), DTypeError, ["end[1]", "1.5", "float"]),
-    (lambda: pk.MDRangePolicy((0, 3), (2, 1)), InputError, ["begin[1] is 3", "end[1] is 1"]),
-    (lambda: pk.MDRangePolicy((0, 0), (2**40, 2**40)), InputError, ["number of indices", str(2**80)]),
-    (lambda: pk.MDRangePolicy((0,), (2,)), InputError, ["2 to 4"]),
-    (lambda: pk.TeamPolicy(-1), InputError, ["league_size", "-1"]),
-    (lambda: pk.TeamPolicy(2, 0), InputError, ["team_size", "0"]),
-    (lambda: pk.TeamPolicy(2, 2.0), DTypeError, ["team_size", "2.0"]),
-    (lambda: pk.TeamPolicy(2, scratch_bytes=-8), InputError, ["scratch_bytes", "-8"]),
-    (lambda: pk.Threads(0), InputError, ["0"]),
-    (lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=3), fill, 1.0, X), UnknownSpaceError, ["3", "int"]),
-    (lambda: pk.parallel_for(-1, fill, 1.0, X), InputError, ["-1"]),
-    (lambda: pk.parallel_for(2.0, fill, 1.0, X), DTypeError, ["2.0"]),
-    (
-        lambda: pk.parallel_for(X, fill, 1.0, X),
-        DTypeError,
-        ["policy must be an integer", "ndarray"],
-    ),
-    (lambda: pk.parallel_for("3", fill, 1.0, X), DTypeError, ["'3'", "pk.RangePolicy(0, n)"]),
-    (lambda: pk.parallel_reduce(3, entry, X, reducer=sum), PortableError, ["reducer"]),
-    (lambda: pk.parallel_reduce(3, entry, X, reducer=()), PortableError, ["reducer"]),
-    (lambda: pk.zeros((2, -1), "float64"), InputError, ["-1"]),
-    (lambda: pk.zeros((2, 2.5), "float64"), InputError, ["2.5"]),
-    (lambda: pk.zeros((1,) * 7, "float64"), InputError, ["6"]),
-    (lambda: pk.zeros(3, "datetime64[s]"), DTypeError, ["datetime64"]),
-    (lambda: pk.zeros(3, "no such"), DTypeError, ["no such"]),
-    (lambda: pk.asview([1.0, 2.0]), InputError, ["list"]),
-    (
-        lambda: pk.deep_copy(pk.zeros(3, "float64"), pk.zeros(4, "float64")),
-        InputError,
-        ["3", "4"],
-    ),
+    (pk.RangePolicy, DTypeError, r"begin.*pk\.TeamPolicy\(n\)"),
+    (pk.TeamPolicy, DTypeError, r"league_size.*None.*pk\.TeamPolicy\(n\)"),
+    (pk.MDRangePolicy, InputError, "begin.*None"),
+    (lambda: pk.RangePolicy(5, 3), InputError, "5.*3"),
+    (lambda: pk.RangePolicy(0, 2.5), DTypeError, r"end.*2\.5.*float"),
+    (lambda: pk.RangePolicy(0, True), DTypeError, "end.*True"),
+    (lambda: pk.RangePolicy(0, 2**70), InputError, "end.*range"),
+    (lambda: pk.RangePolicy(-(2**63), 0), InputError, "begin.*range"),
+    (lambda: pk.MDRangePolicy((0, 0), (2, 1.5)), DTypeError, r"end\[1\].*1\.5.*float"),
+    (lambda: pk.MDRangePolicy((0, 3), (2, 1)), InputError, r"begin\[1\] is 3.*end\[1\] is 1"),
+    (lambda: pk.MDRangePolicy((0, 0), (2**40, 2**40)), InputError, f"number of indices.*{2**80}"),
+    (lambda: pk.MDRangePolicy((0,), (2,)), InputError, "2 to 4"),
+    (lambda: pk.TeamPolicy(-1), InputError, "league_size.*-1"),
+    (lambda: pk.TeamPolicy(2, 0), InputError, "team_size.*0"),
+    (lambda: pk.TeamPolicy(2, 2.0), DTypeError, r"team_size.*2\.0"),
+    (lambda: pk.TeamPolicy(2, scratch_bytes=-8), InputError, "scratch_bytes.*-8"),
+    (lambda: pk.Threads(0), InputError, "0"),
+    (lambda: pk.parallel_for(pk.RangePolicy(0, 3, space=3), fill, 1.0, X), UnknownSpaceError, "3.*int"),
+    (lambda: pk.parallel_for(-1, fill, 1.0, X), InputError, "-1"),
+    (lambda: pk.parallel_for(2.0, fill, 1.0, X), DTypeError, r"2\.0"),
+    (lambda: pk.parallel_for(X, fill, 1.0, X), DTypeError, "policy must be an integer.*ndarray"),
+    (lambda: pk.parallel_for("3", fill, 1.0, X), DTypeError, r"'3'.*pk\.RangePolicy\(0, n\)"),
+    (lambda: pk.parallel_reduce(3, entry, X, reducer=sum), PortableError, "reducer"),
+    (lambda: pk.parallel_reduce(3, entry, X, reducer=()), PortableError, "reducer"),
+    (lambda: pk.zeros((2, -1), "float64"), InputError, "-1"),
+    (lambda: pk.zeros((2, 2.5), "float64"), InputError, r"2\.5"),
+    (lambda: pk.zeros((1,) * 7, "float64"), InputError, "6"),
+    (lambda: pk.zeros(3, "datetime64[s]"), DTypeError, "datetime64"),
+    (lambda: pk.zeros(3, "no such"), DTypeError, "no such"),
+    (lambda: pk.asview([1.0, 2.0]), InputError, "list"),
+    (lambda: pk.deep_copy(pk.zeros(3, "float64"), pk.zeros(4, "float64")), InputError, "3.*4"),
+    (lambda: pk.parallel_scan(pk.RangePolicy(-2, 1), entry, X, out=X), InputError, "from 0 on"),
+    (lambda: pk.count(3, entry, X, X[:2], reducer=pk.Sum, scan="inclusive"), InputError, "out"),
 ]
 
 
-@pytest.mark.parametrize("make, exception, words", WRONG_CALLS, ids=range(len(WRONG_CALLS)))
+@pytest.mark.parametrize("make, exception, words", WRONG_CALLS)
 def test_wrong_policies_and_views(make, exception, words):
-    with pytest.raises(exception) as error:
+    with pytest.raises(exception, match=words):
         make()
-    for word in words:
-        assert word in str(error.value)
 
 
 @pk.kernel
@@ -322,11 +312,8 @@ def test_no_room_says_what_was_asked_for(space):
 
 def test_empty_policies_do_nothing(space):
     x = move(np.zeros(4), space)
-    for policy, kernel in (
-        (pk.RangePolicy(3, 3, space=space), fill),
-        (pk.RangePolicy(0, 0, space=space), fill),
-    ):
-        pk.parallel_for(policy, kernel, 1.0, x)
+    for begin in (3, 0):
+        pk.parallel_for(pk.RangePolicy(begin, begin, space=space), fill, 1.0, x)
     pk.parallel_for(pk.TeamPolicy(0, space=space, scratch_bytes=64), fill_scratch, 8, x)
     for box in ((0, 5), (5, 0), (0, 2**61), (2**61, 0)):
         pk.parallel_for(pk.MDRangePolicy((0, 0), box, space=space), fill_box, 1.0, x)

@@ -361,7 +361,7 @@ class View(_Fields):
         if self.memory == HOST:
             elements = " ".join(np.array2string(self._array, threshold=6, edgeitems=2).split())
         label = f", label={self.label!r}" if self.label else ""
-        readonly = ", readonly" if self.readonly else ""
+        readonly = ", readonly" * self.readonly
         return (
             f"View({elements}, shape={self.shape}, dtype={self.dtype}, space={self.space!r}{label}{readonly})"
         )
@@ -510,9 +510,9 @@ def mark_unwritten(raw):
 
 
 def _no_room(where, shape, dtype):
-    nbytes = math.prod(shape) * dtype.itemsize
     return OutOfMemoryError(
-        f"space '{where}' has no room for the {nbytes:,} bytes of shape {shape} and dtype {dtype}"
+        f"space '{where}' has no room for the {math.prod(shape) * dtype.itemsize:,} bytes of shape"
+        f" {shape} and dtype {dtype}"
     )
 
 

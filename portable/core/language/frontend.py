@@ -233,14 +233,14 @@ def scope_of(fn):
 def has_loops(text, given):
     """Return True if a source, or a user's function that it mentions or is `given`, has a loop."""
     loops = ast.For, ast.While, ast.Slice, ast.MatMult
-    texts = reached(text, given)
-    return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in texts)
+    return any(text is None or any(isinstance(n, loops) for n in text.nodes) for text in reached(text, given))
 
 
 def writes(text):
     """Return True if a source, or a user's function that it mentions, may change memory."""
-    texts = reached(text)
-    return any(found is None or any(_changes(node, text.params) for node in found.nodes) for found in texts)
+    return any(
+        found is None or any(_changes(node, text.params) for node in found.nodes) for found in reached(text)
+    )
 
 
 def _changes(node, params):

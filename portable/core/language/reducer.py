@@ -10,6 +10,7 @@ finish: contribution, state and result are one number.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, TypeAlias, Union
@@ -76,7 +77,7 @@ class Reducer:
         self.lift, self.finish = _text(lift), _text(finish)
         # arguments for pickling
         self._given = name, self.combine, identity, self.lift, self.finish, commutes
-        self.identity = identity if callable(identity) else lambda dtype: identity
+        self.identity = identity if inspect.isfunction(identity) else lambda dtype: identity
         self.with_index = lift is not None and self.lift.fn.__code__.co_argcount == 2
         numbers = self.neutral("float64")
         self.n_words = len(numbers)

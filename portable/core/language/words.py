@@ -11,6 +11,7 @@ agree about the meaning of a cast.
 from __future__ import annotations
 
 import builtins as _builtins  # this module's any and all shadow the builtins
+import functools
 import inspect
 import math
 import operator
@@ -71,6 +72,19 @@ def row_of_word(value: Any) -> Word | None:
     return MEANT.get(value) if value.__hash__ is not None else None
 
 
+def named(fn: Any) -> Any:
+    """Return a function that names itself and its arguments where Python or NumPy refuses these."""
+
+    @functools.wraps(fn)
+    def called(*args, **given):
+        try:
+            return fn(*args, **given)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            raise DTypeError(f"{fn.__name__} of {str(args)[1:-1]:.90}: {error}") from error
+
+    return called
+
+
 def word(
     *reads: Any, also: tuple[Any, ...] = (), line: str | None = None
 ) -> Callable[[Operation], Operation]:
@@ -78,14 +92,15 @@ def word(
 
     def enter(fn: Operation) -> Operation:
         says = line or " ".join((fn.__doc__ or "").split("\n\n")[0].split())  # python -OO keeps no docstrings
-        _enter(Word(fn.__name__, fn, reads, says, also))
+        called = named(fn) if inspect.isfunction(fn) else fn
+        _enter(Word(fn.__name__, fn, reads, says, (called, *also)))
         NAMES.extend([fn.__name__] * (fn.__module__ == __name__))
-        return fn
+        return called
 
     return enter
 
 
-def python(*reads: Any, of: tuple[Any, ...], line: str) -> None:
+def python(line: str, of: tuple[Any, ...], *reads: Any) -> None:
     """Add a row for a callable that only Python, or math, has."""
     name = of[0].__name__ if of[0].__module__ == "builtins" else f"{of[0].__module__}.{of[0].__name__}"
     _enter(Word(name, of[0], reads, line, tuple(of[1:])))
@@ -112,6 +127,7 @@ def _scalar(reads, name, plain, line, ulps, also):
             return np.result_type(*kinds).type(result) if kinds else float(result)
 
     call.__name__, call.__doc__ = name, f"{line[0].upper()}{line[1:]}."
+    call = named(call)
     _enter(
         Word(
             name,
@@ -281,35 +297,30 @@ int32, int64 = cast(np.int32, "as an int32"), cast(np.int64, "as an int64")
 uint32, uint64 = cast(np.uint32, "as a uint32"), cast(np.uint64, "as a uint64")
 complex64 = cast(np.complex64, "as a complex number of two float32", "complex", "float32")
 complex128 = cast(np.complex128, "as a complex number of two float64", "complex", "float64")
-python("cast", "bool", of=(bool, np.bool_), line="false only for zeros")
-python("cast", "float", of=(float,), line="as a weak float")
-python("complex", of=(complex,), line="a complex number of its two parts, or of one")
-python("conjugate", of=(np.conjugate,), line="the complex conjugate")
-python("whole", "trunc", of=(int, math.trunc), line="the integer towards zero")
+python("false only for zeros", (bool, np.bool_), "cast", "bool")
+python("as a weak float", (float,), "cast", "float")
+python("a complex number of its two parts, or of one", (complex,), "complex")
+python("the complex conjugate", (np.conjugate,), "conjugate")
+python("the integer towards zero", (int, math.trunc), "whole", "trunc")
 
 # ---- Python's own
-python("looks", "print", of=(print,), line="of numbers and strings, in the checked space only")
-python(
-    "looks",
-    "breakpoint",
-    of=(breakpoint,),
-    line="the debugger's prompt at one index, in the checked space only",
-)
-python("whole", "rint", of=(round,), line="the nearest integer, half to even")
-python("whole", "floor", of=(math.floor,), line="the integer below")
-python("whole", "ceil", of=(math.ceil,), line="the integer above")
-python("abs", of=(abs, math.fabs, np.abs, np.fabs), line="the absolute value, also of a complex number")
-python("extreme", "<", False, of=(min,), line="Python's: the first, unless a later one is smaller")
-python("extreme", ">", False, of=(max,), line="Python's: the first, unless a later one is larger")
-python("total", "sum", of=(sum, np.sum), line="of the elements of a view or a slice, in their order")
-python("total", "min", of=(np.min,), line="the smallest element of a view or a slice; NaN if one is")
-python("total", "max", of=(np.max,), line="the largest element of a view or a slice; NaN if one is")
-python("dot", of=(np.dot,), line="`a @ b`, the sum of the products of two rows, of rows and columns")
-python("pow", of=(_builtins.pow,), line="`a ** b`")
-python("len", of=(len,), line="of a view's first dimension, or of a tuple")
-python("range", of=(range,), line="of a for loop; its step may be a variable")
-python("range", of=(enumerate,), line="of a for loop: numbers and the items of a range, view or tuple")
-python("range", of=(zip,), line="of a for loop: the items of several, up to the shortest")
+python("of numbers and strings, in the checked space only", (print,), "looks", "print")
+python("the debugger's prompt at one index, in the checked space only", (breakpoint,), "looks", "breakpoint")
+python("the nearest integer, half to even", (round,), "whole", "rint")
+python("the integer below", (math.floor,), "whole", "floor")
+python("the integer above", (math.ceil,), "whole", "ceil")
+python("the absolute value, also of a complex number", (abs, math.fabs, np.abs, np.fabs), "abs")
+python("Python's: the first, unless a later one is smaller", (min,), "extreme", "<", False)
+python("Python's: the first, unless a later one is larger", (max,), "extreme", ">", False)
+python("of the elements of a view or a slice, in their order", (sum, np.sum), "total", "sum")
+python("the smallest element of a view or a slice; NaN if one is", (np.min,), "total", "min")
+python("the largest element of a view or a slice; NaN if one is", (np.max,), "total", "max")
+python("`a @ b`, the sum of the products of two rows, of rows and columns", (np.dot,), "dot")
+python("`a ** b`", (_builtins.pow,), "pow")
+python("of a view's first dimension, or of a tuple", (len,), "len")
+python("of a for loop; its step may be a variable", (range,), "range")
+python("of a for loop: numbers and the items of a range, view or tuple", (enumerate,), "range")
+python("of a for loop: the items of several, up to the shortest", (zip,), "range")
 
 
 if TYPE_CHECKING:
@@ -426,7 +437,7 @@ def modulo64(n: int) -> np.uint64:
     """Return a whole number modulo 2^64, as a uint64."""
     try:
         return np.uint64(n % 2**64 if isinstance(n, int) else n)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise DTypeError(f"seed, stream and draw are integers, got {n!r:.60}") from None
 
 

@@ -236,7 +236,9 @@ def describe_launch(policy, kernel, args, reducer=(), scan=None):
     `args`.
     """
     reducers, scan = _as_tuple(reducer), scan and f"scan {scan}"
-    if reducers:
+    if scan:
+        _check_scan(as_policy(policy), reducers, args and args[-1])
+    elif reducers:
         check_reducers(policy, reducers)
     space, policy, backend, _, words = bound(policy, kernel, args, reducers, scan, compiles=False)
     policy_kind = kind_of(policy)
@@ -304,9 +306,9 @@ def _make_policy(policy):
 
 def no_kernel(fn):
     """Return the error for a launch of an object that is no kernel."""
-    name = getattr(fn, "__name__", repr(fn))
     return LanguageError(
-        f"'{name}' of type {type(fn).__name__} cannot be launched; expected a policy, then a @pk.kernel"
+        f"'{getattr(fn, '__name__', repr(fn))}' of type {type(fn).__name__} cannot be launched;"
+        " expected a policy, then a @pk.kernel"
     )
 
 
@@ -742,8 +744,9 @@ def parallel_reduce(
     if named or derived or kernel.__class__ is not Kernel:
         kernel, args = named_arguments().arranged(policy, kernel, args, named)
     if derived:
-        reduced = registry.part("derivatives").reduced
-        return reduced(policy, kernel, args, reducer, gradient, hessian, out, label)
+        return registry.part("derivatives").reduced(
+            policy, kernel, args, reducer, gradient, hessian, out, label
+        )
     several = isinstance(reducer, tuple)
     reducers = reducer if several else (reducer,)
     ordered = check_reducers(policy, reducers, several)
@@ -809,22 +812,27 @@ def parallel_scan(
     (6.0, [3.0, 4.0, 6.0])
     """
     policy = as_policy(policy)
-    check_reducers(policy, (reducer,))
-    if policy.__class__ is not RangePolicy:
-        raise InputError(f"policy: scans run over a RangePolicy or an integer, got {policy!r}")
-    for array in _as_tuple(out):
+    _check_scan(policy, (reducer,), out)
+    kernel, args = named_arguments().arranged(policy, kernel, args, named)
+    kind = "scan inclusive" if inclusive else "scan exclusive"
+    results = _short_traceback(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
+    return results[0] if total is None else None
+
+
+def _check_scan(policy, reducers, outs):
+    """Refuse a scan whose prefixes have no place in `outs`, an array or a tuple of arrays."""
+    check_reducers(policy, reducers)
+    if policy.__class__ is not RangePolicy or policy.begin < 0:
+        raise InputError(f"policy: scans run over a RangePolicy from 0 on or an integer, got {policy!r}")
+    for array in _as_tuple(outs):
         array = array if isinstance(array, np.ndarray) else viewed(array)
-        if len(getattr(array, "shape", ())) != 1 or array.shape[0] < policy.end:
+        if not isinstance(array, (np.ndarray, View)) or array.ndim != 1 or array.size < policy.end:
             raise ShapeError(
                 f"out: expected a one-dimensional array of at least {policy.end} elements, got"
                 f" {getattr(array, 'shape', array)!r}"
             )
         if array.readonly if isinstance(array, View) else not array.flags.writeable:
             raise InputError("out is read-only; expected a writable array")
-    kernel, args = named_arguments().arranged(policy, kernel, args, named)
-    kind = "scan inclusive" if inclusive else "scan exclusive"
-    results = _short_traceback(policy, kernel, (*args, out), label, (reducer,), kind, _as_tuple(total))
-    return results[0] if total is None else None
 
 
 def _as_tuple(outs):

@@ -37,7 +37,7 @@ def check_index(value, name, least=-_LARGEST):
     """Return `value` as a Python int; anything but an integer in index range, or below `least`, is refused by
     name."""
     if type(value) is not int:
-        if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
+        if isinstance(value, bool) or not hasattr(value.__class__, "__index__") or getattr(value, "ndim", 0):
             more = (value is _MISSING or name == "policy") * (
                 "; write n alone, pk.RangePolicy(0, n), pk.MDRangePolicy((0, 0), (n, m)) or pk.TeamPolicy(n)"
             )

@@ -4,14 +4,12 @@ source.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ...core.language.annotations import Number
-from ...core.language import words
 from ...core.language.words import (
     FILES,
     copysign,
@@ -24,28 +22,10 @@ from ...core.language.words import (
     sqrt,
     tan,
     where,
+    word,
 )
-from ...errors import DTypeError
 
 FILES.append(__file__)
-
-
-def word(*reads: Any, also: tuple[Any, ...] = ()) -> Any:
-    """Return a decorator that adds a row for a function, which names itself and its arguments where Python or
-    NumPy refuses these."""
-
-    def enter(fn):
-        @functools.wraps(fn)
-        def called(*args, **named):
-            try:
-                return fn(*args, **named)
-            except (AttributeError, IndexError, TypeError, ValueError) as error:
-                raise DTypeError(f"{fn.__name__} of {str(args)[1:-1]:.90}: {error}") from error
-
-        words.word(*reads, also=(called, *also))(fn)
-        return called
-
-    return enter
 
 
 # B_2k / 2k, k from 6 down

@@ -334,8 +334,7 @@ def _may_assign(a, b):
         a, b = (a.base, b) if a.base.ndim < b.base.ndim else (a, b.base)
     if a.base is None or a.base is not b.base:
         return a.label != b.label or a is b or (a.base or a) is not (b.base or b)
-    pairs = zip(a.items, b.items)
-    return all(_same(x, y) for x, y in pairs if isinstance(x, tuple) or isinstance(y, tuple))
+    return all(_same(x, y) for x, y in zip(a.items, b.items) if isinstance(x, tuple) or isinstance(y, tuple))
 
 
 def _same(x, y):

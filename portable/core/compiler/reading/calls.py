@@ -213,8 +213,9 @@ def read_where(build, node):
     c, a, b = build.arguments(node, 3, read=build.numeric)
     c = build.truth(build.number_of(c, node.args[0]))
     if isinstance(a, Complex) or isinstance(b, Complex):
-        parts = zip(build.parts(a), build.parts(b))
-        return complex_of(build.counted("select", build.select(c, x, y)) for x, y in parts)
+        return complex_of(
+            build.counted("select", build.select(c, x, y)) for x, y in zip(build.parts(a), build.parts(b))
+        )
     return build.counted("select", build.select(c, a, b))
 
 
@@ -344,8 +345,9 @@ def atomic_element(build, node):
 def read_local(build, node):
     if len(node.args) != 2:
         build.fail(node, "local takes a shape and a dtype")
-    shape = static_shape(build, node.args[0], "local")
-    return private_array(build, shape, dtype_of(build, node.args[1]), node)
+    return private_array(
+        build, static_shape(build, node.args[0], "local"), dtype_of(build, node.args[1]), node
+    )
 
 
 def private_array(build, shape, dtype, node):

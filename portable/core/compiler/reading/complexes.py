@@ -36,8 +36,7 @@ def complex_operated(build, op, a, b, node):
         return complex_of(each_part(build, op, x, y) for x, y in pairs)
     if op not in _TEXTS:
         build.fail(node, f"`{ast.unparse(node)}`: complex numbers know + - * / and ** 0 to 64 alone")
-    factors = [complex_of(build.parts(v)) for v in (a, b)]
-    return build.inline(text_of(_TEXTS[op]), factors, node)
+    return build.inline(text_of(_TEXTS[op]), [complex_of(build.parts(v)) for v in (a, b)], node)
 
 
 def each_part(build, op, x, y):

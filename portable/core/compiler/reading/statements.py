@@ -145,7 +145,7 @@ def put_return(build, s):
             and not equal_arrangements(frame.result, arrangement(value))
             or not all(isinstance(v, Operation) for v in values)
         ):
-            build.fail(s, "every return must give the same number of numbers")
+            build.fail(s, "every return must give as many numbers (a complex one is two)")
         if not frame.results:
             frame.result = arrangement(value)
             frame.results = tuple(Variable("the result", frame.call) for _ in values)

@@ -166,8 +166,9 @@ class Code:
 
     def identity(self, reducer, state):
         """Return the neutral state, shaped like `state`, as Values."""
-        numbers = self.entry.neutral(reducer, state)
-        return tuple(Value(v.dtype, UNIFORM, None, n) for n, v in zip(numbers, state))
+        return tuple(
+            Value(v.dtype, UNIFORM, None, n) for n, v in zip(self.entry.neutral(reducer, state), state)
+        )
 
     def combined(self, reducer, a, b):
         """Return the combination of two states of a reducer."""

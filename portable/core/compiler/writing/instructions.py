@@ -130,8 +130,7 @@ def _store(here, o, *args):
 
 def _atomic(here, o, *args):
     (op, wanted), n, view = o.attr, o.view.n_indices, here.scope.values[o.view]
-    expected = args[n] if op == "cas" else None
-    return here.memory.atomic(here, op, view, args[:n], args[-1], expected, wanted)
+    return here.memory.atomic(here, op, view, args[:n], args[-1], args[n] if op == "cas" else None, wanted)
 
 
 # ---- teams

@@ -262,8 +262,9 @@ class Memory:
 
     def _shuffled(self, x, order):
         """Return the elements of a vector in this order."""
-        undefined = ir.Constant(x.type, ir.Undefined)
-        return self.ops.b.shuffle_vector(x, undefined, pack_of_numbers(I32, tuple(order)))
+        return self.ops.b.shuffle_vector(
+            x, ir.Constant(x.type, ir.Undefined), pack_of_numbers(I32, tuple(order))
+        )
 
     def _doubled(self, x):
         """Return a vector with each element twice."""

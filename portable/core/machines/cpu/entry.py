@@ -70,6 +70,5 @@ def _in_turn(entry):
     """Return True if a scan processes elements in sequence, several blocks side by side: combining a state of
     two numbers without a call takes less time than passing it from lane to lane.
     """
-    text = entry.reducers[0].combine.portable_text
-    calls = any(isinstance(node, ast.Call) for node in text.nodes)
+    calls = any(isinstance(node, ast.Call) for node in entry.reducers[0].combine.portable_text.nodes)
     return entry.state_words == 2 and not (entry.has_loops or calls)

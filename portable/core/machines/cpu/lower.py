@@ -152,8 +152,7 @@ def _in_turn(code, begin, end, copies, pack):
                 for p, value in zip(places, values[1:] + values[:1]):
                     b.store(value, p)
 
-    rounds = b.and_(b.sub_nsw(end, begin), -W * copies)
-    return packs(code, begin, b.add_nsw(begin, rounds), W, run_block)
+    return packs(code, begin, b.add_nsw(begin, b.and_(b.sub_nsw(end, begin), -W * copies)), W, run_block)
 
 
 def packs(code, begin, end, step, body):

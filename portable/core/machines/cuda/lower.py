@@ -401,5 +401,6 @@ def _block_number(code):
 
 def _block_states(code, states):
     ops, n = code.ops, code.machine.threads
-    both = zip(code.reducers, states)
-    return [combine_block(ops, ops.spread(s), partial(code.combined, r), n) for r, s in both]
+    return [
+        combine_block(ops, ops.spread(s), partial(code.combined, r), n) for r, s in zip(code.reducers, states)
+    ]

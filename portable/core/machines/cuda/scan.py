@@ -154,8 +154,10 @@ class Scan(Scanned):
         return b.and_(b.icmp_signed(">=", number, 0), b.icmp_signed("<=", number, self.last))
 
     def _combined(self, a, b):
-        result = self.code.combined(self.reducer, a, b)
-        return tuple(Value(v.dtype, VARYING, self.ops.get(x, v.dtype)) for v, x in zip(self.state, result))
+        return tuple(
+            Value(v.dtype, VARYING, self.ops.get(x, v.dtype))
+            for v, x in zip(self.state, self.code.combined(self.reducer, a, b))
+        )
 
     def _take_number(self):
         """Return the next number, and the launch's mark, an odd one of 32 bits.
