@@ -196,11 +196,12 @@ def generations(births, locations, times, kinds, horizon_h):
         parent, delays, shifts, kinds_of = births(kinds, first + n)
         times = times[parent] + delays
         observed = times <= horizon_h
-        times, parent, kinds = times[observed], parent[observed], kinds_of(observed)
-        locations = locations[parent] + shifts[observed]
+        kept = np.flatnonzero(observed)
+        times, parent, kinds = times[kept], parent[kept], kinds_of(observed)
+        locations = locations.take(parent, axis=0) + shifts.take(kept, axis=0)
         found.append((locations, times, first + parent, kinds))
         first += n
     locations, times, parents, kinds = map(np.concatenate, zip(*found))
-    order = np.argsort(times, kind="stable")
-    place = np.append(np.argsort(order), -1)
-    return locations[order], times[order], place[parents[order]], kinds[order]
+    order, place = np.argsort(times), np.full(len(times) + 1, -1)
+    place[order] = np.arange(len(times))
+    return locations.take(order, axis=0), times[order], place[parents[order]], kinds[order]
