@@ -38,9 +38,14 @@ _LEAST_THETA, _MOST_THETA, _N_THETAS = 1e-4, 2.0, 60
 LEAST_P = 1e-3  # smallest p-value that a test of a few hundred simulations can support
 
 
-def thetas_of_profile():
-    """Return the grid of theta of a profile: 0, and values evenly spaced in their logarithm."""
-    return np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+def profile(parts):
+    """Return values of theta from 0 on, and how far the profile log-likelihood is below its maximum at each:
+    the largest of several parts. Of each part, `parts` holds the background and the excitation of each event
+    with mu0 and theta of 1, and their expected numbers of events."""
+    thetas = np.concatenate([[0.0], np.geomspace(_LEAST_THETA, _MOST_THETA, _N_THETAS)])
+    best = [_best_mu0(thetas, *part) - thetas * offspring for *part, offspring in parts]
+    highest = np.max(best, axis=0)
+    return thetas, highest.max() - highest
 
 
 def highest_theta(profile, fallen):
@@ -55,25 +60,22 @@ def highest_theta(profile, fallen):
 
 
 def profile_of(likelihood, params, free, least, test):
-    """Return values of theta from 0 on, and how far the profile log-likelihood is below its maximum at
-    each. The profile maximises over mu0, and over the delays and distances that were tested or estimated,
-    of the exponential and normal triggering function."""
+    """Return the `profile` that maximises over mu0, and over the delays and distances that were tested or
+    estimated, of the exponential and normal triggering function."""
     h = test.h_km if "h" in free else (getattr(params, "h", test.distance_km),)
     omega = test.omega if "omega" in free else (getattr(params, "omega", 1.0 / test.delay_h),)
-    thetas = thetas_of_profile()
     left = likelihood.horizon_h - likelihood.sums.times
-    best = np.full(len(thetas), -math.inf)
     h = [v for v in h if v >= least.get("h", 0.0)] or [least["h"]]
     found = [(params.omega, params.h)] if hasattr(params, "omega") and hasattr(params, "h") else []
-    for one, other in [*itertools.product(omega, h), *found]:
+
+    def part(one, other):
         at = Parameters(1.0, params.tau_x, params.tau_t, 1.0, one, other)
-        background, excited = likelihood.rates(at)
-        share, offspring = likelihood.observed_share(at)[0], -np.expm1(-one * left).sum()
-        best = np.maximum(best, best_mu0(background, thetas, excited, share) - thetas * offspring)
-    return thetas, best.max() - best
+        return *likelihood.rates(at), likelihood.observed_share(at)[0], -np.expm1(-one * left).sum()
+
+    return profile(itertools.starmap(part, [*itertools.product(omega, h), *found]))
 
 
-def best_mu0(background, thetas, excited, share):
+def _best_mu0(thetas, background, excited, share):
     """Return the maximum over mu0 of sum_n log(mu0 background_n + theta excited_n) - mu0 share, for each
     theta, by bisection of the derivative in mu0."""
     added = thetas[:, None] * excited

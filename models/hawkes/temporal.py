@@ -39,9 +39,8 @@ from .fit import (
     Differentiable,
     limits,
     standard_score,
-    best_mu0,
     highest_theta,
-    thetas_of_profile,
+    profile,
 )
 from .forecast import Forecast
 from .mutual import Mutual
@@ -451,11 +450,8 @@ class TemporalLikelihood:
             launch(scale.shape, ratios_in_time, *map(pk.copy_of, (draws, omega, scale)), q)
             largest = stands_out(best_shares(q)[1])
             excited = q.to_numpy()[:, :, 0] * (omega / scale[:, 0])[:, None]
-        thetas = thetas_of_profile()
-        pairs = zip(excited, offspring[:, 0])
-        best = [best_mu0(np.ones(n), thetas, row, span) - thetas * count for row, count in pairs]
-        highest = np.max(best, axis=0)
-        return float((largest >= largest[0]).mean()), (thetas, highest.max() - highest)
+        parts = ((np.ones(n), row, span, count) for row, count in zip(excited, offspring[:, 0]))
+        return float((largest >= largest[0]).mean()), profile(parts)
 
 
 class _Objective(Differentiable):
