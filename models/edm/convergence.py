@@ -33,9 +33,8 @@ from .cross import STEPS
 from .frames import Tabled
 from .mapping import Sets, mapped_in_steps
 from .problem import Problem
-from .segments import Columns, Replicates, Windows
+from .segments import Columns, Replicates, Window, Windows
 from .surrogates import Kind
-from .window import Window
 
 N_BOOT = 1000
 _TOGETHER = 8  # samples per shard

@@ -45,8 +45,7 @@ from .dimensions import Of, check_dims, choose_dimensions
 from .libraries import check_libraries
 from .mapping import Sets, mapped_in_steps
 from .layout import lay_out
-from .segments import Replicates, Windows
-from .window import Window
+from .segments import Replicates, Window, Windows
 
 SHARDS = 1024  # at most
 _ENDS = 1 << 20  # bytes at each end of a file whose digest identifies a file of this run

@@ -30,10 +30,9 @@ from ..shared.fingerprints import digest
 from . import list_kernels, surrogate_kernels
 from .checks import extremes
 from .cross import STEPS, Cross
-from .segments import Replicates, Windows
+from .segments import Replicates, Window, Windows
 from .dimensions import Of
 from .mapping import Mapping, Table, on_the_space, slices_of
-from .window import Window
 from .surrogates import Kind, Surrogates, check_kinds, in_words
 from .tested import (
     NO_SURROGATE,

@@ -23,10 +23,9 @@ from .checks import check_wholes
 from .convergence import ends_of, p_values
 from .frames import Tabled
 from .problem import Problem
-from .segments import Columns, Replicates, Windows
+from .segments import Columns, Replicates, Window, Windows
 from .skill import values_at
 from .surrogates import Kind, block_length
-from .window import Window
 
 AT_ONCE = 1 << 22  # predictions in memory at a time
 

@@ -30,9 +30,8 @@ from . import frames
 from . import local_kernels as kernels
 from .problem import Problem
 from .search import power_of_two
-from .segments import Columns, Replicates, Windows
+from .segments import Columns, Replicates, Window, Windows
 from .skill import correlation
-from .window import Window
 
 TRIANGLE_BYTES = 1 << 28  # upper bound of the triangular matrices of one launch
 SWEEPS, SETTLED = 1000, 1e-13  # of coordinate descent: most sweeps, and relative change at the end

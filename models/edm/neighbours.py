@@ -11,8 +11,7 @@ import portable as pk
 from ..shared import Array, ArrayLike, DType, Label, NumberOrArray, SpaceLike, TableLike, Whole
 from . import frames
 from .problem import problem_of
-from .segments import Columns, Replicates, Windows
-from .window import Window
+from .segments import Columns, Replicates, Window, Windows
 
 
 class Neighbours(frames.Tabled):

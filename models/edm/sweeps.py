@@ -12,8 +12,7 @@ from .frames import Tabled
 from .mapping import Mapping
 from .problem import Problem
 from .search import on_the_host
-from .segments import Columns, Replicates, Windows
-from .window import Window
+from .segments import Columns, Replicates, Window, Windows
 
 
 class Dimensions(Tabled):
