@@ -15,10 +15,11 @@ CASES = []
 
 
 def case(make, dtypes=(np.float64, np.float32), terms=1):
-    """Register a kernel with `make(rng, dtype) -> args`; `terms` is the number of roundings its bound allows
-    for."""
+    """Make a kernel and its rows, with `make(rng, dtype) -> args`; `terms` is the number of roundings that
+    its bound allows for."""
 
-    def add(kernel):
+    def add(fn):
+        kernel = pk.kernel(fn)
         CASES.extend((kernel, make, dtype, terms) for dtype in dtypes)
         return kernel
 
@@ -42,7 +43,6 @@ INTEGERS = (np.int64, np.int32)
 
 # ---------------------------------------------------------------- branches
 @case(x_and_out)
-@pk.kernel
 def nested_if(i, x, out):
     if x[i] > 0.5:
         if x[i] > 0.75:
@@ -58,7 +58,6 @@ def nested_if(i, x, out):
 
 
 @case(x_and_out)
-@pk.kernel
 def and_or_not(i, x, out):
     if i > 0 and x[i - 1] > 0.5 or not x[i] > 0.3:
         out[i] = 1.0
@@ -67,7 +66,6 @@ def and_or_not(i, x, out):
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), True, 3, 0.0, np.zeros(N, dtype)))
-@pk.kernel
 def uniform_ifs(i, x, flag, level, nothing, out):
     if flag:
         out[i] = x[i]
@@ -82,7 +80,6 @@ def uniform_ifs(i, x, flag, level, nothing, out):
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), np.zeros(N, bool), np.zeros(N, dtype)))
-@pk.kernel
 def flags_are_values(i, x, mask, out):
     high = x[i] > 0.5
     odd = i % 2 == 1
@@ -96,7 +93,6 @@ def flags_are_values(i, x, mask, out):
 
 
 @case(whole_numbers, INTEGERS)
-@pk.kernel
 def truth_of_numbers(i, x, out):
     if x[i]:
         out[i] = 1
@@ -110,7 +106,6 @@ def truth_of_numbers(i, x, out):
 
 # ---------------------------------------------------------------- loops
 @case(whole_numbers, INTEGERS)
-@pk.kernel
 def collatz(i, x, out):
     k = abs(x[i]) + 1
     steps = 0
@@ -132,7 +127,6 @@ def collatz(i, x, out):
     ),
     terms=40,
 )
-@pk.kernel
 def ragged_range(i, start, length, x, out):
     s = 0.0
     for k in range(start[i], start[i] + length[i]):
@@ -145,7 +139,6 @@ def ragged_range(i, start, length, x, out):
 
 
 @case(x_and_out, terms=200)
-@pk.kernel
 def nested_loops_with_exits(i, x, out):
     s = 0.0
     for a in range(6):
@@ -165,7 +158,6 @@ def nested_loops_with_exits(i, x, out):
 
 
 @case(whole_numbers, INTEGERS)
-@pk.kernel
 def loop_variable_afterwards(i, x, out):
     k = -1
     for k in range(abs(x[i])):
@@ -178,7 +170,6 @@ def loop_variable_afterwards(i, x, out):
 
 
 @case(whole_numbers, INTEGERS)
-@pk.kernel
 def bounds_are_read_once(i, x, out):
     m = abs(x[i])
     n = 0
@@ -190,7 +181,6 @@ def bounds_are_read_once(i, x, out):
 
 
 @case(x_and_out)
-@pk.kernel
 def one_name_for_two_loops(i, x, out):
     s = 0.0
     for j in range(3):
@@ -208,7 +198,6 @@ def one_name_for_two_loops(i, x, out):
     ),
     INTEGERS,
 )
-@pk.kernel
 def all_lanes_of_a_branch_leave(i, x, out):
     if x[i] % 4 == 2:
         if x[i] > 3:
@@ -227,7 +216,6 @@ def all_lanes_of_a_branch_leave(i, x, out):
 
 
 @case(x_and_out)
-@pk.kernel
 def constant_conditions_leave_too(i, x, out):
     c = 1.0
     for k in range(3):
@@ -251,7 +239,6 @@ def constant_conditions_leave_too(i, x, out):
         np.zeros((2, N), dtype),
     )
 )
-@pk.kernel
 def dead_lanes_touch_no_memory(i, index, x, out):
     if index[i] < x.shape[0]:
         out[0, index[i]] = x[index[i]]
@@ -269,7 +256,6 @@ def dead_lanes_touch_no_memory(i, index, x, out):
         np.zeros(N, dtype),
     )
 )
-@pk.kernel
 def gather_and_scatter(i, source, target, x, out):
     out[target[i]] = x[source[i]]
 
@@ -278,7 +264,6 @@ def gather_and_scatter(i, source, target, x, out):
     lambda rng, dtype: (rng.integers(0, 4, N), rng.random((4, 5, N)).astype(dtype), np.zeros((N, 5), dtype)),
     terms=5,
 )
-@pk.kernel
 def parts_of_views(i, which, x, out):
     w = which[i]
     plane = x[2]
@@ -289,7 +274,6 @@ def parts_of_views(i, which, x, out):
 
 
 @case(lambda rng, dtype: (rng.random((N, 6)).astype(dtype), np.zeros((N, 6), dtype)), terms=5)
-@pk.kernel
 def rows_of_the_own_index(i, x, out):
     row, result = x[i], out[i]
     for k in range(row.shape[0]):
@@ -297,7 +281,6 @@ def rows_of_the_own_index(i, x, out):
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), np.arange(N).astype(dtype)))
-@pk.kernel
 def augmented_assignments(i, x, out):
     out[i] += x[i]
     out[i] -= 2.0
@@ -322,7 +305,6 @@ def augmented_assignments(i, x, out):
     lambda rng, dtype: (rng.integers(-(2**31), 2**31, N).astype(np.int32), np.zeros((3, N), np.int64)),
     (np.int32,),
 )
-@pk.kernel
 def int32_wraps(i, x, out):
     out[0, i] = x[i] * x[i]
     out[1, i] = x[i] + 2000000000
@@ -330,7 +312,6 @@ def int32_wraps(i, x, out):
 
 
 @case(signed_and_out)
-@pk.kernel
 def weak_numbers(i, x, out):
     n = x.shape[0]
     third = 1 / 3
@@ -338,7 +319,6 @@ def weak_numbers(i, x, out):
 
 
 @case(signed_and_out)
-@pk.kernel
 def powers(i, x, out):
     y = abs(x[i]) + 0.5
     out[i] = x[i] ** 2 + x[i] ** 3 - y**0.5 + y**-1 + 2.0 ** x[i] + y ** x[i] + (i % 4) ** 2 + x[i] ** 0
@@ -350,7 +330,6 @@ def powers(i, x, out):
         np.zeros(N, dtype),
     )
 )
-@pk.kernel
 def comparisons_with_nan(i, x, out):
     if x[i] < 0.0:
         out[i] += 1.0
@@ -400,7 +379,6 @@ def store_square(values, where, x):
 
 
 @case(lambda rng, dtype: (rng.random(N).astype(dtype), np.zeros(N, dtype), np.zeros(N, np.int64)), terms=4)
-@pk.kernel
 def nested_functions(i, x, out, place):
     out[i] = step_between(x[i], 0.25, 0.75)
     q, r = divide(i, 5)
@@ -415,7 +393,6 @@ PAIRS = ((0, 1.0), (2, -1.0))
 
 
 def kernel_with_closure(offset, taps):
-    @pk.kernel
     def closure_constants(i, x, out):
         s = offset
         for t in taps:
@@ -430,7 +407,6 @@ case(x_and_out, terms=5)(kernel_with_closure(4, (0.25, 1)))
 
 
 @case(x_and_out, terms=8)
-@pk.kernel
 def constants_from_the_module(i, x, out):
     s = SCALE
     for k in range(len(WEIGHTS)):
@@ -443,7 +419,6 @@ def constants_from_the_module(i, x, out):
 
 
 @case(x_and_out, terms=8)
-@pk.kernel
 def exits_from_a_loop_over_constants(i, x, out):
     s = SCALE
     for w in WEIGHTS:
@@ -456,7 +431,6 @@ def exits_from_a_loop_over_constants(i, x, out):
 
 
 @case(x_and_out, terms=10)
-@pk.kernel
 def static_loops(i, x, out):
     s = 0.0
     for a in range(pk.static(3)):
@@ -466,7 +440,6 @@ def static_loops(i, x, out):
 
 
 @case(x_and_out)
-@pk.kernel
 def asserts_and_passes(i, x, out):
     """A kernel may have a docstring, and annotations."""
     assert x[i] >= 0.0, "never negative"
@@ -476,7 +449,6 @@ def asserts_and_passes(i, x, out):
 
 
 @case(lambda rng, dtype: (rng.integers(0, 12, N).astype(dtype), np.zeros(N, dtype)), INTEGERS)
-@pk.kernel
 def switch_with_shared_variables(i, x, out):
     kind = x[i] % 4
     if kind == 0:
