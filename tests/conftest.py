@@ -10,6 +10,7 @@ Long tests with many parameters run completely if the command line names their f
 slow"` leaves all of them out.
 """
 
+import contextlib
 import gc
 import os
 import signal
@@ -42,8 +43,9 @@ def pytest_report_header():
     return f"spaces: {', '.join(SPACES)}" + (f" (no CUDA device: {NO_CUDA})" if NO_CUDA else "")
 
 
-def space_fixture(names):
-    """Return a fixture that runs a test on each space of these names; a requested space must be available."""
+def space_fixture(names, default=False):
+    """Return a fixture that runs a test on each space of these names, which must be available if it was asked
+    for; with `default` it is the space of launches that name none."""
 
     @pytest.fixture(params=names)
     def space(request):
@@ -51,7 +53,8 @@ def space_fixture(names):
         reason = unavailable_because(request.param)
         if reason is not None:
             pytest.fail(f"PORTABLE_TEST_SPACES asks for {request.param}: {reason}")
-        return request.param
+        with pk.use(request.param) if default else contextlib.nullcontext():
+            yield request.param
 
     return space
 

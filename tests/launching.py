@@ -22,8 +22,8 @@ def space(space):
         yield space
 
 
-def launch_for(space, policy, kernel, *args):
-    """Run a kernel on copies of the array arguments.
+def launch_for(policy, kernel, *args, space=None):
+    """Run a kernel on copies of the array arguments, on a space or the default.
 
     Returns
     -------
@@ -31,15 +31,16 @@ def launch_for(space, policy, kernel, *args):
         The array arguments after the launch, in order (those inside tuples too); a single array is not
         wrapped.
     """
+    space = space or pk.default_space()
     moved = [move(arg, space) for arg in args]
     pk.parallel_for(_on(policy, space), kernel, *moved)
     arrays = tuple(_arrays(moved))
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def launch_reduce(space, policy, kernel, *args, reducer=None):
+def launch_reduce(policy, kernel, *args, reducer=None, space=None):
     """Reduce over copies of the array arguments; return the result of parallel_reduce."""
-    options = {} if reducer is None else {"reducer": reducer}
+    space, options = space or pk.default_space(), {} if reducer is None else {"reducer": reducer}
     return pk.parallel_reduce(_on(policy, space), kernel, *(move(arg, space) for arg in args), **options)
 
 
@@ -48,8 +49,9 @@ def _on(policy, space):
     return dataclasses.replace(policy, space=space)
 
 
-def move(arg, space):
-    """Copy an array to memory that kernels of `space` can access; return other arguments unchanged."""
+def move(arg, space=None):
+    """Copy an array to memory that kernels of a space, or the default, can access; return other arguments
+    unchanged."""
     if isinstance(arg, tuple):
         return tuple(move(item, space) for item in arg)
     if not isinstance(arg, np.ndarray) or isinstance(arg, Small):

@@ -3,4 +3,4 @@ number must not affect results. Methods, examples and pages run on "threads" its
 
 from ..conftest import ASKED, SPACES, space_fixture
 
-space = space_fixture(ASKED or [{"threads": "threads:4"}.get(name, name) for name in SPACES])
+space = space_fixture(ASKED or [{"threads": "threads:4"}.get(name, name) for name in SPACES], default=True)

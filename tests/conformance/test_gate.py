@@ -49,8 +49,8 @@ def launch(space, name, n, dtype, packed=True):
     kernel = kernel if packed is True else pk.kernel(kernel.fn, packed=packed)
     policy, args, expected = example(name).make(n, dtype, np.random.default_rng(n))
     if name in REDUCTIONS:
-        return launch_reduce(space, policy, kernel, *args), expected
-    arrays = launch_for(space, policy, kernel, *args)
+        return launch_reduce(policy, kernel, *args, space=space), expected
+    arrays = launch_for(policy, kernel, *args, space=space)
     return (arrays[-1] if isinstance(arrays, tuple) else arrays), expected
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for, space as space
+from ..launching import launch_for
 
 
 DTYPES = "bool int32 int64 uint32 uint64 float32 float64".split()
@@ -138,7 +138,7 @@ def fill(i, value, x):
 def test_a_transposed_array_is_accepted(space):
     host = np.arange(12.0).reshape(3, 4).T
     assert_array_equal(
-        launch_for(space, 4, negate_last_column, host)[:, -1], -np.arange(12.0).reshape(3, 4)[-1]
+        launch_for(4, negate_last_column, host, space=space)[:, -1], -np.arange(12.0).reshape(3, 4)[-1]
     )
 
 

@@ -22,7 +22,7 @@ def test_log_of_a_sum_of_exponentials(space, dtype):
     for n in SIZES:
         x = (default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each number overflows
         wanted = np.logaddexp.reduce(x.astype(np.float64)) if n else -np.inf
-        assert_close(launch_reduce(space, n, entry, x, reducer=pk.LogSumExp), wanted, dtype, 2)
+        assert_close(launch_reduce(n, entry, x, reducer=pk.LogSumExp), wanted, dtype, 2)
 
 
 INF, NAN = np.inf, np.nan
@@ -41,7 +41,7 @@ def test_log_of_a_sum_of_infinite_exponentials(space, special, wanted):
     for at in (0, 11):
         x = np.full(at + 9, -np.inf)
         x[at : at + len(special)] = special
-        assert_close(launch_reduce(space, len(x), entry, x, reducer=pk.LogSumExp), wanted, np.float64)
+        assert_close(launch_reduce(len(x), entry, x, reducer=pk.LogSumExp), wanted, np.float64)
 
 
 def merge(a, b):
@@ -69,7 +69,7 @@ Merged = pk.Reducer("Merged", merge, START)
 def test_mean_and_variance_in_one_pass(space, dtype):
     for n in SIZES:
         x = (default_rng(n).normal(size=n) + 100).astype(dtype)
-        mean, variance = launch_reduce(space, n, entry, x, reducer=Moments)
+        mean, variance = launch_reduce(n, entry, x, reducer=Moments)
         wide = x.astype(np.float64)
         assert_close(mean, wide.mean() if n else 0.0, dtype, n)
         assert_close(variance, wide.var(ddof=1) if n > 1 else 0.0, dtype, n, scale=1.0)
@@ -84,7 +84,7 @@ def value_and_state(i, x):
 
 def test_states_beside_numbers(space):
     x = default_rng(10).normal(size=50)
-    log_sum, (n, mean, _) = launch_reduce(space, 50, value_and_state, x, reducer=(pk.LogSumExp, Merged))
+    log_sum, (n, mean, _) = launch_reduce(50, value_and_state, x, reducer=(pk.LogSumExp, Merged))
     assert_close(log_sum, np.logaddexp.reduce(np.abs(x)), np.float64, 2)
     assert n == 50 and isinstance(n, int)
     assert_close(mean, x.mean(), np.float64, 50, scale=1.0)
@@ -96,7 +96,7 @@ def as_complex(state):
 
 def test_a_complex_result(space):
     reducer = pk.Reducer("Complex", merge, START, one_value, as_complex)
-    assert launch_reduce(space, 3, entry, np.array([1.0, 2.0, 3.0]), reducer=reducer) == 2 + 2j
+    assert launch_reduce(3, entry, np.array([1.0, 2.0, 3.0]), reducer=reducer) == 2 + 2j
 
 
 def later(a, b):
@@ -112,8 +112,8 @@ LastPositive = pk.Reducer("LastPositive", later, -1, place_if_positive)
 
 def test_a_reducer_of_ones_own_may_use_the_index(space):
     x = np.array([-1.0] * 5 + [2.0] * 20 + [-3.0] * 6)
-    assert launch_reduce(space, 31, entry, x, reducer=LastPositive) == 24
-    assert launch_reduce(space, 31, entry, -np.abs(x), reducer=LastPositive) == -1
+    assert launch_reduce(31, entry, x, reducer=LastPositive) == 24
+    assert launch_reduce(31, entry, -np.abs(x), reducer=LastPositive) == -1
 
 
 @pk.kernel
@@ -135,13 +135,13 @@ def row_moments(team, a, out):
 def test_members_of_a_team_lift_and_finish_too(space):
     a = default_rng(11).random((3, 8)) * 100
     policy = pk.TeamPolicy(3, 8)
-    out = launch_for(space, policy, row_moments, a, np.zeros((3, 3)))[1]
+    out = launch_for(policy, row_moments, a, np.zeros((3, 3)))[1]
     assert_close(out[:, 0], a.sum(1), np.float64, 8)
     members = np.zeros((3, 8)) if space != "cuda" else np.zeros((3, 32))
     members[:, :8] = a
     assert_close(out[:, 1], members.var(1, ddof=1), np.float64, 8)
     assert_close(out[:, 2], np.logaddexp.reduce(members, axis=1), np.float64, 8)
-    mean, variance = launch_reduce(space, policy, row_moments, a, out, reducer=Moments)
+    mean, variance = launch_reduce(policy, row_moments, a, out, reducer=Moments)
     assert_close([mean, variance], [a.sum(1).mean(), a.sum(1).var(ddof=1)], np.float64, 24)
 
 
@@ -153,11 +153,11 @@ def box_entry(i, j, x):
 def test_over_a_box(space):
     x = default_rng(12).random((7, 11))
     box = pk.MDRangePolicy((0, 0), x.shape)
-    mean, variance = launch_reduce(space, box, box_entry, x, reducer=Moments)
+    mean, variance = launch_reduce(box, box_entry, x, reducer=Moments)
     assert_close([mean, variance], [x.mean(), x.var(ddof=1)], np.float64, 77)
-    last = launch_reduce(space, box, box_entry, np.where(x > 0.5, x, -x), reducer=LastPositive)
+    last = launch_reduce(box, box_entry, np.where(x > 0.5, x, -x), reducer=LastPositive)
     assert last == tuple(np.argwhere(x > 0.5)[-1])
-    assert launch_reduce(space, box, box_entry, -x, reducer=LastPositive) == -1
+    assert launch_reduce(box, box_entry, -x, reducer=LastPositive) == -1
 
 
 @pytest.mark.parametrize("reducer", [pk.LogSumExp, Moments], ids=str)
@@ -219,4 +219,4 @@ UNFIT = [
 @pytest.mark.parametrize("reducer, words", UNFIT)
 def test_states_that_do_not_fit_together(space, reducer, words):
     with pytest.raises(pk.LanguageError, match=words):
-        launch_reduce(space, 5, entry, np.ones(5), reducer=reducer)
+        launch_reduce(5, entry, np.ones(5), reducer=reducer)

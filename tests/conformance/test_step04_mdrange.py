@@ -40,7 +40,7 @@ def visit_4d(a, b, c, d, count):
 @pytest.mark.parametrize("shape", SHAPES_2D, ids=str)
 def test_every_cell_once(space, shape):
     r, c = np.indices(shape)
-    count = launch_for(space, pk.MDRangePolicy((0, 0), shape), visit_2d, np.zeros(shape, np.int64))
+    count = launch_for(pk.MDRangePolicy((0, 0), shape), visit_2d, np.zeros(shape, np.int64))
     assert_array_equal(count, 100 * r + c + 1)
 
 
@@ -48,7 +48,7 @@ def test_every_cell_once(space, shape):
 def test_rows_of_any_length(space, dtype):
     """A GPU's thread processes several cells of a row, a warp apart, and those at its end one by one."""
     for n in (31, 33, 63, 129, 300) if space != "checked" else (3,):
-        count = launch_for(space, pk.MDRangePolicy((1, 2), (9, n)), visit_2d, np.zeros((9, n + 3), dtype))
+        count = launch_for(pk.MDRangePolicy((1, 2), (9, n)), visit_2d, np.zeros((9, n + 3), dtype))
         r, c = np.indices((9, n + 3))
         assert_array_equal(count, np.where((r >= 1) & (c >= 2) & (c < n), 100 * r + c + 1, 0))
 
@@ -63,14 +63,14 @@ def test_a_thread_of_a_gpu_loads_several_cells_of_a_row(dtype, apart):
 @pytest.mark.parametrize("shape", SHAPES_3D, ids=str)
 def test_every_cell_of_three_dimensions_once(space, shape):
     a, b, c = np.indices(shape)
-    count = launch_for(space, pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
+    count = launch_for(pk.MDRangePolicy((0, 0, 0), shape), visit_3d, np.zeros(shape, np.int64))
     assert_array_equal(count, 10_000 * a + 100 * b + c + 1)
 
 
 @pytest.mark.parametrize("shape", SHAPES_4D, ids=str)
 def test_every_cell_of_four_dimensions_once(space, shape):
     a, b, c, d = np.indices(shape)
-    count = launch_for(space, pk.MDRangePolicy((0,) * 4, shape), visit_4d, np.zeros(shape, np.int64))
+    count = launch_for(pk.MDRangePolicy((0,) * 4, shape), visit_4d, np.zeros(shape, np.int64))
     assert_array_equal(count, 1_000_000 * a + 10_000 * b + 100 * c + d + 1)
 
 
@@ -78,7 +78,7 @@ def test_four_dimensions_from_anywhere_and_beyond_one_launch(space):
     """The first two dimensions share an axis of CUDA's grid, which holds 65,535."""
     begin, shape = (3, 1, 0, 2), (700, 110, 1, 4) if space != "checked" else (5, 3, 1, 4)
     policy = pk.MDRangePolicy(begin, shape)
-    count = launch_for(space, policy, visit_4d, np.zeros(shape, np.int64))
+    count = launch_for(policy, visit_4d, np.zeros(shape, np.int64))
     a, b, c, d = np.indices(shape)
     inside = (a >= 3) & (b >= 1) & (d >= 2)
     assert_array_equal(count, np.where(inside, 1_000_000 * a + 10_000 * b + 100 * c + d + 1, 0))
@@ -93,7 +93,7 @@ def cell_4d(a, b, c, d, u):
 def test_sums_and_places_in_four_dimensions(space, shape):
     u = default_rng(4).random(shape)
     policy = pk.MDRangePolicy((0,) * 4, shape)
-    total, largest = launch_reduce(space, policy, cell_4d, u, reducer=(pk.Sum, pk.MaxLoc))
+    total, largest = launch_reduce(policy, cell_4d, u, reducer=(pk.Sum, pk.MaxLoc))
     assert_close(total, math.fsum(u.ravel()), np.float64, u.size)
     if u.size:
         assert largest == (u.max(), np.unravel_index(u.argmax(), shape))
@@ -102,8 +102,8 @@ def test_sums_and_places_in_four_dimensions(space, shape):
 def test_a_box_beyond_what_a_device_launches_at_once(space):
     """CUDA allows at most 65,535 blocks along an outer axis; a plan includes all of the launches, too."""
     shape = (70_000 if space != "checked" else 300, 1, 2)
-    count = move(np.zeros(shape, np.int64), space)
-    policy = pk.MDRangePolicy((0, 0, 0), shape, space=space)
+    count = move(np.zeros(shape, np.int64))
+    policy = pk.MDRangePolicy((0, 0, 0), shape)
     pk.parallel_for(policy, visit_3d, count)
     pk.plan(policy, visit_3d, count)()
     pk.fence(space)
@@ -112,7 +112,7 @@ def test_a_box_beyond_what_a_device_launches_at_once(space):
 
 
 def test_a_box_may_begin_anywhere(space):
-    count = launch_for(space, pk.MDRangePolicy((2, 3), (6, 20)), visit_2d, np.zeros((9, 25), np.int64))
+    count = launch_for(pk.MDRangePolicy((2, 3), (6, 20)), visit_2d, np.zeros((9, 25), np.int64))
     r, c = np.indices((9, 25))
     inside = (2 <= r) & (r < 6) & (3 <= c) & (c < 20)
     assert_array_equal(count, np.where(inside, 100 * r + c + 1, 0))
@@ -135,7 +135,7 @@ def mean_of_neighbours(r, c, u, out):
 def test_conditions_and_loops_on_cells(space, dtype):
     u = default_rng(1).normal(size=(6, 21)).astype(dtype)
     policy = pk.MDRangePolicy((0, 0), u.shape)
-    out = launch_for(space, policy, mean_of_neighbours, u, np.zeros_like(u))[1]
+    out = launch_for(policy, mean_of_neighbours, u, np.zeros_like(u))[1]
     wanted = u.copy()
     for r in range(6):
         rows = u[max(r - 1, 0) : r + 2]
@@ -169,7 +169,7 @@ def cell(r, c, u):
 def test_sums_over_cells(space, shape):
     u = default_rng(2).random(shape)
     assert_close(
-        launch_reduce(space, pk.MDRangePolicy((0, 0), shape), cell, u),
+        launch_reduce(pk.MDRangePolicy((0, 0), shape), cell, u),
         math.fsum(u.ravel()),
         np.float64,
         u.size,
@@ -178,14 +178,14 @@ def test_sums_over_cells(space, shape):
 
 def test_where_the_largest_cell_is(space):
     u = default_rng(3).random((9, 21))
-    value, where = launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc)
+    value, where = launch_reduce(pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc)
     assert value == u.max() and where == np.unravel_index(u.argmax(), u.shape)
 
 
 def test_between_equal_cells_the_first_in_order_wins(space):
     u = np.zeros((5, 30))
     u[3, 2] = u[3, 29] = u[4, 0] = 1.0
-    assert launch_reduce(space, pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (
+    assert launch_reduce(pk.MDRangePolicy((0, 0), u.shape), cell, u, reducer=pk.MaxLoc) == (
         1.0,
         (3, 2),
     )

@@ -89,8 +89,8 @@ def test_the_bits_do_not_depend_on_threads():
 
 
 def test_in_place_and_from_a_later_begin(space):
-    x = move(np.ones(20), space)
-    assert pk.parallel_scan(pk.RangePolicy(5, 12, space=space), value, x, out=x) == 7
+    x = move(np.ones(20))
+    assert pk.parallel_scan(pk.RangePolicy(5, 12), value, x, out=x) == 7
     got = np.asarray(x if isinstance(x, np.ndarray) else x.to_numpy())
     assert_array_equal(got, [1] * 5 + [1, 2, 3, 4, 5, 6, 7] + [1] * 8)
 
@@ -101,14 +101,14 @@ def nothing(i, x):
 
 
 def test_wrong_calls(space):
-    x, small = move(np.ones(9), space), move(np.ones(3), space)
-    policy = pk.RangePolicy(0, 9, space=space)
+    x, small = move(np.ones(9)), move(np.ones(3))
+    policy = pk.RangePolicy(0, 9)
     for call, error, word in [
         (lambda: pk.parallel_scan(policy, value, x, out=small), ShapeError, "out"),
         (lambda: pk.parallel_scan(policy, value, x, out=x, reducer=pk.MinLoc), ShapeError, "2 array"),
-        (lambda: pk.parallel_scan(pk.TeamPolicy(3, space=space), value, x, out=x), InputError, "RangePolicy"),
+        (lambda: pk.parallel_scan(pk.TeamPolicy(3), value, x, out=x), InputError, "RangePolicy"),
         (
-            lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64), space)),
+            lambda: pk.parallel_scan(policy, value, x, out=move(np.ones(9, np.int64))),
             DTypeError,
             "prefixes are float64; got int64",
         ),
@@ -120,9 +120,9 @@ def test_wrong_calls(space):
 
 def test_sums_begin_with_zero(space):
     """A sum starts with zero: 0 + -0.0 is 0.0, also for a single number."""
-    x, out = move(np.full(3, -0.0), space), move(np.ones(3), space)
+    x, out = move(np.full(3, -0.0)), move(np.ones(3))
     for inclusive in (True, False):
-        total = pk.parallel_scan(pk.RangePolicy(0, 3, space=space), value, x, out=out, inclusive=inclusive)
+        total = pk.parallel_scan(3, value, x, out=out, inclusive=inclusive)
         got = np.asarray(out if isinstance(out, np.ndarray) else out.to_numpy())
         assert not np.signbit([total, *got]).any()
-    assert not np.signbit(pk.parallel_reduce(pk.RangePolicy(0, 1, space=space), value, x))
+    assert not np.signbit(pk.parallel_reduce(1, value, x))

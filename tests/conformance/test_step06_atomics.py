@@ -41,15 +41,15 @@ def numbers(dtype):
 def test_sums(space, dtype):
     x, where = numbers(dtype)
     wanted = np.array([x[where == b].sum() for b in range(3)])
-    assert_array_equal(launch_for(space, N, add, x, where, np.zeros(3, dtype))[2], wanted)
+    assert_array_equal(launch_for(N, add, x, where, np.zeros(3, dtype))[2], wanted)
     start = np.full(3, 20_000, dtype)
-    assert_array_equal(launch_for(space, N, subtract, x, where, start)[2], 20_000 - wanted)
+    assert_array_equal(launch_for(N, subtract, x, where, start)[2], 20_000 - wanted)
 
 
 def test_many_updates_of_few_bins(space):
     n = 1_000 if space == "checked" else 200_000
     x, where = np.ones(n, np.int32), np.arange(n) % 3
-    assert_array_equal(launch_for(space, n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where))
+    assert_array_equal(launch_for(n, add, x, where, np.zeros(3, np.int32))[2], np.bincount(where))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -57,7 +57,7 @@ def test_extremes(space, dtype):
     x, where = numbers(dtype)
     if np.dtype(dtype).kind != "u":
         x = x - dtype(50)
-    _, _, low, high = launch_for(space, N, extremes, x, where, np.full(3, 1000, dtype), np.zeros(3, dtype))
+    _, _, low, high = launch_for(N, extremes, x, where, np.full(3, 1000, dtype), np.zeros(3, dtype))
     assert_array_equal(low, [x[where == b].min() for b in range(3)])
     assert_array_equal(high, [max(0, x[where == b].max()) for b in range(3)])
 
@@ -69,7 +69,7 @@ def test_extremes_of_what_compares_as_equal_or_not_at_all(space, dtype, first):
     as by pk.minimum and pk.maximum, with the same sign bit."""
     x, where = np.array([0.0, -0.0, np.nan], dtype), np.arange(3)
     start = np.full(3, first, dtype)
-    _, _, low, high = launch_for(space, 3, extremes, x, where, start, start.copy())
+    _, _, low, high = launch_for(3, extremes, x, where, start, start.copy())
     for found, wanted in ((low, pk.minimum), (high, pk.maximum)):
         expected = np.array([wanted(start[b], x[b]) for b in range(3)], dtype)
         assert_array_equal(found, expected)
@@ -87,7 +87,7 @@ def add_under_condition(i, x, total):
 
 def test_a_lane_whose_condition_fails_adds_nothing(space):
     x = default_rng(2).random(N)
-    total = launch_for(space, N, add_under_condition, x, np.zeros(2, np.int64))[1]
+    total = launch_for(N, add_under_condition, x, np.zeros(2, np.int64))[1]
     assert_array_equal(total, [(x > 0.5).sum(), (x > 0.75).sum()])
 
 
@@ -98,7 +98,7 @@ def take_ticket(i, counter, owner):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_the_old_value_is_a_ticket(space, dtype):
-    counter, owner = launch_for(space, N, take_ticket, np.zeros(1, dtype), np.full(N, -1))
+    counter, owner = launch_for(N, take_ticket, np.zeros(1, dtype), np.full(N, -1))
     assert counter[0] == N
     assert_array_equal(np.sort(owner), np.arange(N))
 
@@ -112,7 +112,7 @@ def test_an_index_of_two_dimensions(space):
     x = np.arange(60.0)
     wanted = np.zeros((2, 3))
     np.add.at(wanted, (np.arange(60) % 2, np.arange(60) % 3), x)
-    assert_array_equal(launch_for(space, 60, add_to_matrix, x, np.zeros((2, 3)))[1], wanted)
+    assert_array_equal(launch_for(60, add_to_matrix, x, np.zeros((2, 3)))[1], wanted)
 
 
 @pk.kernel
@@ -124,7 +124,7 @@ def bits(i, ones, both, odd):
 
 def test_bitwise_updates(space):
     ones, both, odd = launch_for(
-        space, 30, bits, np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros(1, np.int32)
+        30, bits, np.zeros(1, np.int32), np.full(1, -1, np.int32), np.zeros(1, np.int32)
     )
     assert ones[0] == 2**20 - 1 and both[0] == -1 & ~31
     assert odd[0] == sum(1 << b for b in range(7) if sum(i % 7 == b for i in range(30)) % 2)
@@ -136,7 +136,7 @@ def exchange(i, cell, got):
 
 
 def test_an_exchange_loses_no_value(space):
-    cell, got = launch_for(space, N, exchange, np.full(1, -1), np.zeros(N, np.int64))
+    cell, got = launch_for(N, exchange, np.full(1, -1), np.zeros(N, np.int64))
     assert_array_equal(np.sort(np.append(got, cell)), np.arange(-1, N))
 
 
@@ -151,4 +151,4 @@ def multiply_by_cas(i, x, total):
 @pytest.mark.parametrize("dtype", [np.int64, np.float64])
 def test_any_update_by_compare_and_swap(space, dtype):
     x = np.array([1, 2, 1, 3, 1, 1, 2, 5, 1, 1, 1, 7, 1, 2, 1, 1, 3, 1], dtype)
-    assert_array_equal(launch_for(space, len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod())
+    assert_array_equal(launch_for(len(x), multiply_by_cas, x, np.ones(1, dtype))[1], x.prod())

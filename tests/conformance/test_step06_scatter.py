@@ -48,10 +48,8 @@ def test_sums_add_to_what_was_there(space):
     for n in SIZES + [200_000]:
         n = min(n, 500) if space == "checked" else n
         x, counts, halves = levels(n), np.arange(7), np.ones((7, 3))
-        moved, counts, halves = move(x, space), move(counts, space), move(halves, space)
-        pk.parallel_for(
-            pk.RangePolicy(0, n, space=space), count, moved, pk.ScatterView(counts), pk.ScatterView(halves)
-        )
+        moved, counts, halves = move(x), move(counts), move(halves)
+        pk.parallel_for(n, count, moved, pk.ScatterView(counts), pk.ScatterView(halves))
         ones, minus = expected(x)
         assert_array_equal(content(counts), np.arange(7) + ones)
         assert_array_equal(content(halves), 1 + minus)
@@ -68,11 +66,11 @@ def test_short_arrays_that_are_only_added_to_need_no_word(space):
     assert only_added(count) == {"counts", "halves"}
     assert only_added(count_and_look) == frozenset()
     for bins in (7, 3000):
-        x, counts = move(levels(n, bins), space), move(np.arange(bins), space)
-        halves, seen = move(np.zeros((bins, 3)), space), move(np.zeros(n, np.int32), space)
+        x, counts = move(levels(n, bins)), move(np.arange(bins))
+        halves, seen = move(np.zeros((bins, 3))), move(np.zeros(n, np.int32))
         for _ in range(2):
-            pk.parallel_for(pk.RangePolicy(0, n, space=space), count, x, counts, halves)
-        pk.parallel_for(pk.RangePolicy(0, n, space=space), count_and_look, x, counts, seen)
+            pk.parallel_for(n, count, x, counts, halves)
+        pk.parallel_for(n, count_and_look, x, counts, seen)
         assert_array_equal(content(counts), np.arange(bins) + 3 * expected(levels(n, bins), bins)[0])
 
 
@@ -103,10 +101,8 @@ def test_a_plan_and_a_graph_begin_with_empty_copies(space):
 def test_too_large_for_copies_is_atomic(space):
     n, bins = (300, 50_000) if space == "checked" else (20_000, 10_000_000)
     x = levels(n, bins)
-    counts = pk.zeros(bins, np.int64, space=space)
-    pk.parallel_for(
-        pk.RangePolicy(0, n, space=space), count_and_ignore, move(x, space), pk.ScatterView(counts)
-    )
+    counts = pk.zeros(bins, np.int64)
+    pk.parallel_for(n, count_and_ignore, move(x), pk.ScatterView(counts))
     assert content(counts).sum() == n and content(counts)[x[0]] >= 1
 
 
@@ -138,9 +134,9 @@ def exchanges(i, counts):
 
 @pytest.mark.parametrize("kernel", [reads, looks_at_the_old_value, exchanges])
 def test_kernels_only_add(space, kernel):
-    counts = move(np.zeros(9, np.int64), space)
+    counts = move(np.zeros(9, np.int64))
     with pytest.raises(LoweringError, match="'counts' is a ScatterView here"):
-        pk.parallel_for(pk.RangePolicy(0, 9, space=space), kernel, pk.ScatterView(counts))
+        pk.parallel_for(9, kernel, pk.ScatterView(counts))
 
 
 def test_what_cannot_be_scattered_into():

@@ -37,7 +37,7 @@ def test_matrix_times_vector(space, dtype, size):
     rng = default_rng(1)
     for shape in ((0, 3), (3, 0), (1, 1), (5, 7), (6, 8), (3, 33)):
         a, x = rng.random(shape).astype(dtype), rng.random(shape[1]).astype(dtype)
-        y = launch_for(space, pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
+        y = launch_for(pk.TeamPolicy(shape[0], size), matvec, a, x, np.full(shape[0], -1, dtype))[2]
         assert_close(y, a.astype(np.float64) @ x, dtype, shape[1])
 
 
@@ -55,7 +55,7 @@ def numbers_of_the_team(team, out):
 
 @sizes
 def test_ranks_and_sizes_fit_together(space, size):
-    out = launch_for(space, pk.TeamPolicy(5, size), numbers_of_the_team, np.full((5, 4), -1, np.int64))
+    out = launch_for(pk.TeamPolicy(5, size), numbers_of_the_team, np.full((5, 4), -1, np.int64))
     assert_array_equal(out, [[5, 0, 0, k] for k in range(5)])
 
 
@@ -74,7 +74,7 @@ def count_items(team, begin, end, visits, count):
 def test_each_item_belongs_to_one_member(space, size):
     begin, end = np.array([0, 3, 3, 50, 9]), np.array([3, 3, 47, 51, 4])
     _, _, visits, count = launch_for(
-        space, pk.TeamPolicy(5, size), count_items, begin, end, np.zeros(60, np.int32), np.zeros(5, np.int64)
+        pk.TeamPolicy(5, size), count_items, begin, end, np.zeros(60, np.int32), np.zeros(5, np.int64)
     )
     wanted = np.zeros(60)
     for b, e in zip(begin, end):
@@ -102,7 +102,7 @@ def normalise(team, x):
 def test_two_reductions_in_a_row(space, size):
     x = default_rng(2).random((6, 19))
     below = x - x.max(1, keepdims=True)
-    got = launch_for(space, pk.TeamPolicy(6, size), normalise, x)
+    got = launch_for(pk.TeamPolicy(6, size), normalise, x)
     assert_close(got, below / below.sum(1, keepdims=True), np.float64, 19, scale=1.0)
 
 
@@ -123,7 +123,7 @@ def smallest_place(team, x, out):
 def test_where_the_smallest_is(space, size):
     x = default_rng(4).random((5, 40))
     assert_array_equal(
-        launch_for(space, pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1)
+        launch_for(pk.TeamPolicy(5, size), smallest_place, x, np.zeros(5, np.int64))[1], x.argmin(1)
     )
 
 
@@ -138,7 +138,7 @@ def broadcast_first_and_last(team, out):
 
 @sizes
 def test_broadcast(space, size):
-    out = launch_for(space, pk.TeamPolicy(2, size), broadcast_first_and_last, np.zeros((2, 2)))
+    out = launch_for(pk.TeamPolicy(2, size), broadcast_first_and_last, np.zeros((2, 2)))
     assert_array_equal(out, [[10, 9], [10, 9]])
 
 
@@ -155,7 +155,7 @@ def place_by_scan(team, out):
 
 @sizes
 def test_scan_sums_the_members_before(space, size):
-    out = launch_for(space, pk.TeamPolicy(2, size), place_by_scan, np.full((2, 2), -1, np.int64))
+    out = launch_for(pk.TeamPolicy(2, size), place_by_scan, np.full((2, 2), -1, np.int64))
     assert_array_equal(out, np.zeros((2, 2)))
 
 
@@ -178,9 +178,7 @@ def largest_before(team, x, out):
 @in_pairs("int32", "int64", "float32", "float64")
 def test_scan_takes_a_reducer(space, size, dtype):
     """The first member gets the neutral element: less than all others."""
-    _, out = launch_for(
-        space, pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64)
-    )
+    _, out = launch_for(pk.TeamPolicy(2, size), largest_before, np.ones(1, dtype), np.full(2, -1, np.int64))
     assert out.tolist() == [0, 0]
 
 
@@ -199,7 +197,7 @@ def leave_team(team, skip, x, out):
 @sizes
 def test_a_whole_team_may_leave_early(space, size):
     skip, x = np.array([0, 1, 0, 0, 1]), np.arange(30.0)
-    out = launch_for(space, pk.TeamPolicy(5, size), leave_team, skip, x, np.full(5, -1.0))[2]
+    out = launch_for(pk.TeamPolicy(5, size), leave_team, skip, x, np.full(5, -1.0))[2]
     assert_array_equal(out, np.where(skip, -1.0, x.sum()))
 
 
@@ -227,13 +225,13 @@ def appended(space, length, dtype, size):
     x = default_rng(length).integers(-9, 9, (4, length)).astype(dtype)
     x[1], x[2] = 1, -1
     _, values, places, count = launch_for(
-        space,
         pk.TeamPolicy(4, size),
         keep_positive,
         x,
         np.full((4, length + 1), -7, dtype),
         np.full((4, length + 1), -7, np.int32),
         np.zeros(4, np.int32),
+        space=space,
     )
     for row, v, p, n in zip(x, values, places, count):
         wanted = np.flatnonzero(row > 0)
@@ -269,7 +267,6 @@ def test_members_of_a_warp_are_tallied_in_their_order(space, dtype, size):
     letters = default_rng(1).integers(0, 5, (3, 512))
     letters[1], letters[2] = 4, np.arange(512) % 5
     launch = launch_for(
-        space,
         pk.TeamPolicy(3, size),
         count_letters,
         letters,
@@ -386,7 +383,7 @@ def of_many_small_teams(team, out):
 
 def test_teams_that_share_a_block_are_apart(space):
     """Thirteen teams of a warp make a block of eight, and one that is not full."""
-    out = launch_for(space, pk.TeamPolicy(13, 32), of_many_small_teams, np.full((13, 35), -1, np.int64))
+    out = launch_for(pk.TeamPolicy(13, 32), of_many_small_teams, np.full((13, 35), -1, np.int64))
     n = next(n for n in (1, 2, 4, 8, 16, 32) if out[0, 0] == n * (n - 1) // 2)
     for i, row in enumerate(out):
         kept = [rank for rank in range(n) if rank % 3 == i % 3]

@@ -30,7 +30,7 @@ def reverse_squares(team, x, y):
 @in_pairs(np.float32, np.float64, np.int32)
 def test_members_read_what_others_wrote(space, dtype, size):
     x = np.arange(3 * N).astype(dtype)
-    y = launch_for(space, pk.TeamPolicy(3, size), reverse_squares, x, np.zeros(3 * N, dtype))[1]
+    y = launch_for(pk.TeamPolicy(3, size), reverse_squares, x, np.zeros(3 * N, dtype))[1]
     assert_array_equal(y, (x * x).reshape(3, N)[:, ::-1].ravel())
 
 
@@ -52,7 +52,7 @@ def transpose_block(team, a, out):
 @sizes
 def test_arrays_of_different_dtype_and_shape(space, size):
     a = default_rng(1).random((3, 4, 5))
-    out = launch_for(space, pk.TeamPolicy(3, size), transpose_block, a, np.zeros((3, 5, 4)))[1]
+    out = launch_for(pk.TeamPolicy(3, size), transpose_block, a, np.zeros((3, 5, 4)))[1]
     assert_close(out, a.transpose(0, 2, 1) + np.arange(20).reshape(5, 4) + 2.5, np.float64)
 
 
@@ -81,7 +81,7 @@ def test_shapes_known_only_at_run_time(space, size):
     for n in [1, 13, 40]:
         x = default_rng(2).integers(0, 9, (3, n))
         policy = pk.TeamPolicy(3, size, scratch_bytes=pk.scratch_bytes((n, x.dtype), (n, x.dtype)))
-        assert_array_equal(launch_for(space, policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
+        assert_array_equal(launch_for(policy, running_sum, x, np.zeros_like(x))[1], x.cumsum(1))
 
 
 def test_scratch_is_sized_by_what_is_asked_for():
@@ -92,10 +92,10 @@ def test_scratch_is_sized_by_what_is_asked_for():
     assert pk.scratch_bytes(((4, 5), np.float64), (3, "int32"), (17, pk.float32)) == 192 + 64 + 128
     x = np.ones((3, 13))
     enough = pk.scratch_bytes((13, x.dtype), (13, x.dtype))
-    launch_for("checked", pk.TeamPolicy(3, 4, scratch_bytes=enough), running_sum, x, np.zeros_like(x))
+    launch_for(pk.TeamPolicy(3, 4, scratch_bytes=enough), running_sum, x, np.zeros_like(x), space="checked")
     with pytest.raises(CheckError, match="scratch_bytes"):
         launch_for(
-            "checked", pk.TeamPolicy(3, 4, scratch_bytes=enough - 64), running_sum, x, np.zeros_like(x)
+            pk.TeamPolicy(3, 4, scratch_bytes=enough - 64), running_sum, x, np.zeros_like(x), space="checked"
         )
     for bad, match in (
         ((5,), "pair of a shape and a dtype"),
@@ -109,9 +109,9 @@ def test_scratch_is_sized_by_what_is_asked_for():
 
 
 def test_shapes_known_only_at_run_time_must_be_asked_for(space):
-    x = move(np.ones((3, 13)), space)
+    x = move(np.ones((3, 13)))
     with pytest.raises((InputError, CheckError), match="scratch_bytes="):
-        pk.parallel_for(pk.TeamPolicy(3, space=space), running_sum, x, x)
+        pk.parallel_for(pk.TeamPolicy(3), running_sum, x, x)
 
 
 @pk.kernel
@@ -131,7 +131,7 @@ def test_local_elements_of_lanes_that_take_no_part_stay(space):
     """With constant indices a private array is in registers, also where it is written under a condition."""
     for n in [1, 8, 19]:
         x = np.arange(n) % 4 - 0.5
-        got = launch_for(space, n, local_under_conditions, x, np.zeros(n))[1]
+        got = launch_for(n, local_under_conditions, x, np.zeros(n))[1]
         wanted = [
             v + (20.0 if v > 2.0 else 0.0) + 100.0 * (-v if v > 2.0 else 20.0) if v > 0.0 else 10.0 + 2000.0
             for v in x
@@ -170,7 +170,7 @@ def local_under_masks(i, x, step, out):
 def test_local_arrays_under_masks(space, dtype):
     """Inactive lanes keep their values, also where all lanes are inactive."""
     x = (np.arange(21) % 16 / 16).astype(dtype)
-    out = launch_for(space, 21, local_under_masks, x, 0, np.zeros(21, dtype))[1]
+    out = launch_for(21, local_under_masks, x, 0, np.zeros(21, dtype))[1]
     v = np.where(x > 0.25 * np.arange(4)[:, None], x, 0)
     v[1] = np.where(x > 0.5, v[1] - v[0], v[1])
     v[2] = np.where(x > 0.5, v[2], 1 + v[1])
@@ -196,7 +196,7 @@ def atomics_in_scratch(team, x, out):
 @sizes
 def test_atomics_of_all_members_in_scratch(space, size):
     x = default_rng(3).integers(-300, 300, (3, 37))
-    out = launch_for(space, pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
+    out = launch_for(pk.TeamPolicy(3, size), atomics_in_scratch, x, np.zeros((3, 4), np.int64))[1]
     wanted = [100 + x.sum(1), 100 - x.sum(1), np.maximum(100, x.max(1)), np.minimum(100, x.min(1))]
     assert_array_equal(out, np.transpose(wanted))
 
@@ -217,5 +217,5 @@ def in_as_many_registers(team, x, out):
 @sizes
 def test_small_arrays_as_large_as_registers_are(space, size):
     x = default_rng(3).integers(-300, 300, (3, 37)).astype(np.float64)
-    out = launch_for(space, pk.TeamPolicy(3, size), in_as_many_registers, x, np.zeros(3))[1]
+    out = launch_for(pk.TeamPolicy(3, size), in_as_many_registers, x, np.zeros(3))[1]
     assert_array_equal(out, x.sum(1))

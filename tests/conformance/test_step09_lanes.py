@@ -28,7 +28,7 @@ def test_as_plain_python(space, kernel, make, dtype, terms):
     if kernel is lane_kernels.int32_wraps:
         pytest.skip("the checked space reports integers that wrap; NumPy is the reference below")
     args = make(default_rng(7), dtype)
-    got, wanted = launch_for(space, N, kernel, *args), launch_for("checked", N, kernel, *args)
+    got, wanted = launch_for(N, kernel, *args), launch_for(N, kernel, *args, space="checked")
     got, wanted = (value if isinstance(value, tuple) else (value,) for value in (got, wanted))
     precision = dtype if np.dtype(dtype).kind == "f" else np.float64
     for one, other in zip(got, wanted, strict=True):
@@ -36,7 +36,7 @@ def test_as_plain_python(space, kernel, make, dtype, terms):
 
 
 def run(space, kernel, *arrays):
-    return launch_for(space, N, kernel, *arrays)[-1]
+    return launch_for(N, kernel, *arrays, space=space)[-1]
 
 
 def expecting_overflow(space):
@@ -120,7 +120,7 @@ def test_lanes_leave_a_loop_one_by_one(space, kernel):
             reads_where_it_may: (first[: max(n // 2, 1)],),
         }[kernel]
         got, wanted = (
-            launch_for(where, n, kernel, *args, np.zeros((2, n)))[-1] for where in (space, "checked")
+            launch_for(n, kernel, *args, np.zeros((2, n)), space=where)[-1] for where in (space, "checked")
         )
         assert_close(got, wanted, np.float64, 100)
 
@@ -213,7 +213,7 @@ def test_lanes_that_take_no_part_touch_nothing(space, dtype, odds):
         order = np.where(on, rng.permutation(n), rng.choice([-(2**40), 2**40], n))
         x = (1 + rng.integers(0, 2, n) * np.ones(n)).astype(dtype)
         untouched = np.full(n, 3, dtype)
-        arrays = launch_for(space, n, picked, order, on, x, untouched, untouched, untouched)
+        arrays = launch_for(n, picked, order, on, x, untouched, untouched, untouched)
         times = np.where(on, np.clip(order, 0, 3), 0)
         wants = untouched.copy(), np.where(on, x, untouched), (untouched + times * x).astype(dtype)
         wants[0][order[on]] = x[order[on]]

@@ -68,7 +68,7 @@ def inputs(dtype):
 @functools.cache
 def on_serial(name, dtype):
     x, y = inputs(dtype)
-    return launch_for("serial", len(x), kernel_of(name), x, y, np.zeros_like(x))[2]
+    return launch_for(len(x), kernel_of(name), x, y, np.zeros_like(x), space="serial")[2]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -76,7 +76,7 @@ def on_serial(name, dtype):
 def test_the_same_bits_everywhere(space, name, dtype):
     x, y = inputs(dtype)
     got, wanted = (
-        launch_for(space, len(x), kernel_of(name), x, y, np.zeros_like(x))[2],
+        launch_for(len(x), kernel_of(name), x, y, np.zeros_like(x))[2],
         on_serial(name, dtype),
     )
     if space != "checked":
@@ -102,8 +102,7 @@ def test_exp_nonpositive(space, dtype):
     """
     x = -np.abs(inputs(dtype)[0])
     got, plain = (
-        launch_for(space, len(x), kernel_of(name), x, x, np.zeros_like(x))[2]
-        for name in ("exp_nonpositive", "exp")
+        launch_for(len(x), kernel_of(name), x, x, np.zeros_like(x))[2] for name in ("exp_nonpositive", "exp")
     )
     near = plain < 2 * np.finfo(dtype).tiny
     assert_array_equal(got[~near], plain[~near])
@@ -125,7 +124,7 @@ def test_fast_exp2(space, dtype):
             ),
         ]
     )
-    got = launch_for(space, len(x), kernel_of("fast_exp2"), x, x, np.zeros_like(x))[2]
+    got = launch_for(len(x), kernel_of("fast_exp2"), x, x, np.zeros_like(x))[2]
     wanted = np.exp2(inside.astype(np.longdouble))
     assert np.max(np.abs(got[: len(inside)] - wanted) / wanted) < 3 * np.finfo(dtype).eps
     assert_allclose(
@@ -148,7 +147,7 @@ def infinite(i, x, k, out):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_infinities(space, dtype):
     x = np.array([1.0, np.inf, -np.inf, np.nan, 0.0, 3e38], dtype)
-    out = launch_for(space, len(x), infinite, x, np.arange(6), np.zeros(6, np.int64))[2]
+    out = launch_for(len(x), infinite, x, np.arange(6), np.zeros(6, np.int64))[2]
     assert_array_equal(out, [8, 11, 11, 8, 8, 8])
 
 
@@ -165,6 +164,6 @@ def by_the_operator(i, x, k, out):
 def test_the_builtin_pow_is_the_operator(space):
     x, k = np.linspace(0.5, 3.0, 40), np.arange(40)
     one, other = (
-        launch_for(space, 40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator)
+        launch_for(40, kernel, x, k, np.zeros(40))[2] for kernel in (by_the_builtin, by_the_operator)
     )
     assert_array_equal(one, other)

@@ -33,7 +33,7 @@ def test_the_published_vectors(space):
     pi = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
     counter = np.array([[0] * 4, [full] * 4, pi], np.uint32)
     key = np.array([[0] * 2, [full] * 2, [0xA4093822, 0x299F31D0]], np.uint32)
-    out = launch_for(space, 3, philox, counter, key, np.zeros((3, 4), np.uint32))[2]
+    out = launch_for(3, philox, counter, key, np.zeros((3, 4), np.uint32))[2]
     wanted = [
         [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8],
         [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD],
@@ -64,7 +64,7 @@ def all_32(i, seed, stream, out):
     ids=["float64", "float32"],
 )
 def test_every_space_has_the_bits_of_plain_python(space, kernel, dtype, draws):
-    out = launch_for(space, N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
+    out = launch_for(N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
     assert_array_equal(out, [[drawn(SEED, STREAM, k) for k in range(N)] for drawn in draws])
 
 
@@ -75,7 +75,7 @@ def whole_numbers(i, seed, n, out):
 
 @pytest.mark.parametrize("n", [1, 6, 2**32, 3 * 2**61])
 def test_every_space_has_the_integers_of_plain_python(space, n):
-    out = launch_for(space, 50, whole_numbers, SEED, n, np.zeros(50, np.int64))
+    out = launch_for(50, whole_numbers, SEED, n, np.zeros(50, np.int64))
     assert_array_equal(out, [pk.random.randint(SEED, k, 0, n) for k in range(50)])
     assert out.min() >= 0 and out.max() < n
 
@@ -90,7 +90,7 @@ def until_small(i, out):
 
 
 def test_draws_in_a_loop(space):
-    out = launch_for(space, 60, until_small, np.zeros(60, np.int64))
+    out = launch_for(60, until_small, np.zeros(60, np.int64))
     first = [next(k for k in range(10_000) if pk.random.uniform(11, i, k) < 0.1) for i in range(60)]
     assert_array_equal(out, first)
 
@@ -166,7 +166,7 @@ TRIED, CHANCES = (
 
 def test_every_space_has_the_counts_of_plain_python(space):
     n = 90
-    out = launch_for(space, n, counts, SEED, MEANS, TRIED, CHANCES, np.zeros((2, n), np.int64))[-1]
+    out = launch_for(n, counts, SEED, MEANS, TRIED, CHANCES, np.zeros((2, n), np.int64))[-1]
     wanted = [
         [pk.random.poisson(SEED, k, 0, MEANS[k % 9]) for k in range(n)],
         [pk.random.binomial(SEED, k, 64, TRIED[k % 9], CHANCES[k % 9]) for k in range(n)],
@@ -203,9 +203,9 @@ def test_what_has_no_distribution(space, mean, n, p, name):
     """Compiled code returns -1; plain Python raises."""
     if space == "checked":
         with pytest.raises(pk.errors.CheckError, match="assert"):
-            pk.parallel_for(pk.RangePolicy(0, 1, space=space), one_count, mean, n, p, np.zeros(2, np.int64))
+            pk.parallel_for(1, one_count, mean, n, p, np.zeros(2, np.int64))
     else:
-        assert launch_for(space, 1, one_count, mean, n, p, np.zeros(2, np.int64)).tolist() == [-1, -1]
+        assert launch_for(1, one_count, mean, n, p, np.zeros(2, np.int64)).tolist() == [-1, -1]
     with pytest.raises(pk.errors.InputError, match="poisson: mean is .*; expected 0 to 2.52"):
         pk.random.poisson(1, 0, 0, mean)
     with pytest.raises(pk.errors.InputError, match=f"binomial: {name}"):

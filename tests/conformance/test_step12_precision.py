@@ -66,9 +66,9 @@ KERNELS = [with_literal, with_index, with_shape, with_math, with_accumulator, wi
 def test_float32_stays_float32(space, kernel):
     """The result, read through a float64 array, is a float32 number, and differs from that of float64."""
     x = default_rng(1).random(N).astype(np.float32)
-    out = launch_for(space, N, kernel, x, np.zeros(N))[1]
+    out = launch_for(N, kernel, x, np.zeros(N))[1]
     assert_array_equal(out, out.astype(np.float32))
-    wide = launch_for(space, N, kernel, x.astype(np.float64), np.zeros(N))[1]
+    wide = launch_for(N, kernel, x.astype(np.float64), np.zeros(N))[1]
     assert (wide != out).any()
     assert_close(out, wide, np.float32, 5)
 
@@ -80,7 +80,7 @@ def times_scalar(i, a, x, wide):
 
 def test_python_scalars_are_weak(space):
     x = default_rng(2).random(N).astype(np.float32)
-    out = launch_for(space, N, times_scalar, 1.1, x, np.zeros(N))[1]
+    out = launch_for(N, times_scalar, 1.1, x, np.zeros(N))[1]
     assert_array_equal(out, np.float32(1.1) * x)
 
 
@@ -98,7 +98,7 @@ def compensated(team, x, out):
 
 def test_a_compensated_sum_survives(space):
     x = default_rng(6).random(2000).astype(np.float32)
-    out = launch_for(space, 1, compensated, x, np.zeros(1, np.float32))[1]
+    out = launch_for(1, compensated, x, np.zeros(1, np.float32))[1]
     assert abs(out[0] - math.fsum(x)) <= 2 * np.finfo(np.float32).eps * math.fsum(x)
 
 
@@ -118,7 +118,7 @@ def test_fma_rounds_once(space):
             (np.inf, -1.0, np.inf, np.nan),
         ]
     ).T
-    assert_array_equal(launch_for(space, 6, fused, a, b, c, np.zeros(6))[3], wanted)
+    assert_array_equal(launch_for(6, fused, a, b, c, np.zeros(6))[3], wanted)
     assert_array_equal([pk.fma(*row) for row in zip(a, b, c)], wanted)
 
 
@@ -172,7 +172,7 @@ def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
             )
         ]
 
-    out = launch_for(space, N, sums_with_products, x, h, np.zeros((7, N), dtype))[1]
+    out = launch_for(N, sums_with_products, x, h, np.zeros((7, N), dtype))[1]
     exact = [wanted(*map(Fraction, map(float, column))) for column in x.T]
     assert_array_equal(out, np.array([[float(v) for v in row] for row in exact], dtype).T)
 
@@ -199,8 +199,8 @@ def entry(i, x):
 def test_a_reduction_keeps_the_returned_dtype(space):
     """The accumulator has the dtype that the kernel returns: 1 + 2**-30 summed in float32 is 1."""
     x = np.array([1.0, 2.0**-30], np.float32)
-    assert launch_reduce(space, 2, entry, x) == 1.0
-    assert launch_reduce(space, 2, entry, x.astype(np.float64)) == 1.0 + 2.0**-30
+    assert launch_reduce(2, entry, x) == 1.0
+    assert launch_reduce(2, entry, x.astype(np.float64)) == 1.0 + 2.0**-30
 
 
 @pk.kernel
@@ -217,7 +217,7 @@ def test_a_float64_scalar_among_float32_arrays_is_float64(space):
     x = np.linspace(-30, 3, 37).astype(np.float32)
     if space == "checked":
         with pytest.raises(pk.CheckError, match="float64 in float32"):
-            launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))
+            launch_for(len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))
         return
-    out = launch_for(space, len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))[1]
+    out = launch_for(len(x), wide_scalar, np.float64(0.3), x, np.zeros_like(x))[1]
     assert_allclose(out, (np.exp(x / np.float64(0.3)) + np.log(0.3)).astype(np.float32), rtol=2e-7)

@@ -38,8 +38,8 @@ def content(view):
 
 
 def test_a_plan_runs_again_and_again(space):
-    x, y = move(np.arange(20.0), space), move(np.zeros(20), space)
-    step = pk.plan(pk.RangePolicy(0, 20, space=space), axpy, 2.0, x, y)
+    x, y = move(np.arange(20.0)), move(np.zeros(20))
+    step = pk.plan(pk.RangePolicy(0, 20), axpy, 2.0, x, y)
     for _ in range(3):
         step()
     assert_array_equal(content(y), 6 * np.arange(20.0))
@@ -47,8 +47,8 @@ def test_a_plan_runs_again_and_again(space):
 
 
 def test_plans_of_one_kernel_keep_their_own_arguments(space):
-    x, y, z = move(np.ones(9), space), move(np.zeros(9), space), move(np.zeros(9), space)
-    policy = pk.RangePolicy(0, 9, space=space)
+    x, y, z = move(np.ones(9)), move(np.zeros(9)), move(np.zeros(9))
+    policy = pk.RangePolicy(0, 9)
     one, two = pk.plan(policy, axpy, 1.0, x, y), pk.plan(policy, axpy, 10.0, x, z)
     one(), two(), one()
     pk.parallel_for(policy, axpy, 100.0, x, y)
@@ -57,16 +57,16 @@ def test_plans_of_one_kernel_keep_their_own_arguments(space):
 
 
 def test_a_plan_of_teams_and_of_nothing(space):
-    a, out = move(np.arange(12.0).reshape(3, 4), space), move(np.zeros(3), space)
-    pk.plan(pk.TeamPolicy(3, space=space), row_sums, a, out)()
-    pk.plan(pk.TeamPolicy(0, space=space), row_sums, a, out)()
+    a, out = move(np.arange(12.0).reshape(3, 4)), move(np.zeros(3))
+    pk.plan(pk.TeamPolicy(3), row_sums, a, out)()
+    pk.plan(pk.TeamPolicy(0), row_sums, a, out)()
     assert_array_equal(content(out), [6.0, 22.0, 38.0])
 
 
 def test_a_plan_keeps_its_views_alive(space):
-    y = move(np.zeros(1000), space)
-    step = pk.plan(pk.RangePolicy(0, 1000, space=space), axpy, 1.0, move(np.ones(1000), space), y)
-    move(np.full(1000, 7.0), space)  # would reuse the memory of a view that had been freed
+    y = move(np.zeros(1000))
+    step = pk.plan(pk.RangePolicy(0, 1000), axpy, 1.0, move(np.ones(1000)), y)
+    move(np.full(1000, 7.0))  # would reuse the memory of a view that had been freed
     step()
     assert_array_equal(content(y), np.ones(1000))
 

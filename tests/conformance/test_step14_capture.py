@@ -180,11 +180,11 @@ def test_a_listener_may_hear_of_each_launch_of_a_graph(space):
 
 
 def test_what_cannot_be_recorded_is_refused(space):
-    x = move(np.ones(9), space)
+    x = move(np.ones(9))
     for call, word in [
-        (lambda: pk.parallel_reduce(pk.RangePolicy(0, 9, space=space), value, x), "returns a number"),
-        (lambda: pk.parallel_scan(pk.RangePolicy(0, 9, space=space), value, x, out=x), "returns a number"),
-        (lambda: pk.zeros(3, space=space), "allocation"),
+        (lambda: pk.parallel_reduce(9, value, x), "returns a number"),
+        (lambda: pk.parallel_scan(9, value, x, out=x), "returns a number"),
+        (lambda: pk.zeros(3), "allocation"),
         (lambda: pk.deep_copy(x, 1.0), "copy"),
         (lambda: pk.capture(space).__enter__(), "nest"),
     ]:

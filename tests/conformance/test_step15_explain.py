@@ -23,8 +23,8 @@ def one_by_one(i, x):
 
 
 def test_accesses_are_named_with_their_lines(space):
-    x, y, out = (move(np.zeros((9, 9)), space) for _ in range(3))
-    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), mixed_accesses, x, y, out)
+    x, y, out = (move(np.zeros((9, 9))) for _ in range(3))
+    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9)), mixed_accesses, x, y, out)
     assert got.kernel == "mixed_accesses" and "mixed_accesses" in str(got) and "<table>" in got._repr_html_()
     if space == "checked":
         return
@@ -39,19 +39,14 @@ def test_accesses_are_named_with_their_lines(space):
 
 
 def test_facts_of_the_machine(space):
-    got = pk.explain(
-        pk.TeamPolicy(3, space=space), row_sums, move(np.zeros((3, 4)), space), move(np.zeros(3), space)
-    )
+    got = pk.explain(pk.TeamPolicy(3), row_sums, move(np.zeros((3, 4))), move(np.zeros(3)))
     if space == "cuda":
         assert (
             got.facts["registers a thread"] > 0 and got.facts["spills and local arrays, bytes a thread"] == 0
         )
     elif space != "checked":
         assert "8 lanes" in got.facts["code"]
-        assert (
-            "packed=False"
-            in pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, np.zeros(3)).facts["code"]
-        )
+        assert "packed=False" in pk.explain(pk.RangePolicy(0, 3), one_by_one, np.zeros(3)).facts["code"]
 
 
 @pk.kernel
@@ -91,14 +86,14 @@ def powers(i, j, x, out):
 
 
 def test_an_access_behind_a_function_of_the_layers_own_has_the_users_line(space):
-    x, out = move(np.ones(9), space), move(np.zeros((9, 9)), space)
-    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), powers, x, out)
+    x, out = move(np.ones(9)), move(np.zeros((9, 9)))
+    got = pk.explain(pk.MDRangePolicy((0, 0), (9, 9)), powers, x, out)
     assert {a.line.rpartition(":")[2] for a in got.accesses} <= {str(powers.fn.__code__.co_firstlineno + 2)}
 
 
 def test_the_typed_tree_is_shown(space):
-    x, out = move(np.ones(9, np.float32), space), move(np.zeros((9, 9), np.float32), space)
-    tree = pk.explain(pk.MDRangePolicy((0, 0), (9, 9), space=space), powers, x, out).tree
+    x, out = move(np.ones(9, np.float32)), move(np.zeros((9, 9), np.float32))
+    tree = pk.explain(pk.MDRangePolicy((0, 0), (9, 9)), powers, x, out).tree
     first, load, second, power, store = (line.strip() for line in tree.splitlines())
     assert (
         first == "powers(i, j, x, out):"
@@ -130,14 +125,14 @@ def test_lanes_that_draw_are_sixteen(space):
     """A second pack fills the latency of dependent operations; the members of a team are lanes, too."""
     if space in ("checked", "cuda"):
         pytest.skip("lanes of packs are the CPU's")
-    each, x = pk.RangePolicy(0, 3, space=space), np.zeros(3)
+    each, x = pk.RangePolicy(0, 3), np.zeros(3)
     assert "16 lanes" in pk.explain(each, draws_of_its_own, x).facts["code"]
     assert "8 lanes" in pk.explain(each, one_draw_for_all, x).facts["code"]
-    pk.parallel_for(pk.TeamPolicy(3, space=space), members, x)
+    pk.parallel_for(pk.TeamPolicy(3), members, x)
     assert (x == 16).all()
 
 
 def test_nothing_runs(space):
-    x = move(np.zeros(3), space)
-    pk.explain(pk.RangePolicy(0, 3, space=space), one_by_one, x)
+    x = move(np.zeros(3))
+    pk.explain(pk.RangePolicy(0, 3), one_by_one, x)
     assert (np.asarray(x if isinstance(x, np.ndarray) else x.to_numpy()) == 0).all()

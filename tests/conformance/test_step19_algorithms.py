@@ -28,7 +28,7 @@ def test_argsort_is_numpys_stable_one(space, dtype):
     rng = default_rng(1)
     for n in (0, 1, 9, 300) + (() if space == "checked" else (40_000,)):
         keys = numbers(rng, dtype, n)
-        order = pk.argsort(move(keys, space), space)
+        order = pk.argsort(move(keys), space)
         assert order.dtype == np.int64
         assert_array_equal(order.to_numpy(), np.argsort(keys, kind="stable"))
 
@@ -43,8 +43,8 @@ def test_keys_at_the_ends_of_their_range(space, dtype):
     else:
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
         keys = np.array([high, low, 0, 1, high - 1, low + 1, high, low, 0], dtype)
-    assert_array_equal(pk.argsort(move(keys, space), space).to_numpy(), np.argsort(keys, kind="stable"))
-    values, columns = pk.top_k(move(keys[None], space), len(keys), False, space)
+    assert_array_equal(pk.argsort(move(keys), space).to_numpy(), np.argsort(keys, kind="stable"))
+    values, columns = pk.top_k(move(keys[None]), len(keys), False, space)
     assert_array_equal(columns.to_numpy()[0], np.argsort(keys, kind="stable"))
     assert_array_equal(values.to_numpy()[0], keys[np.argsort(keys, kind="stable")])
 
@@ -79,7 +79,7 @@ def test_sizes_around_tiles(space, dtype, descending):
     tile = 64 if space == "checked" else 2048 if pk.concurrency(space) < 200 else 4096
     for n in (tile - 1, tile, tile + 1, 5 * tile + 77):
         keys = with_all_ends(dtype, n)
-        order = pk.argsort(move(keys, space), space, descending=descending).to_numpy()
+        order = pk.argsort(move(keys), space, descending=descending).to_numpy()
         assert_array_equal(order, stable_order(keys, descending))
 
 
@@ -93,7 +93,7 @@ def test_digits_that_are_all_alike(space, dtype):
         if shift is not None:
             bits ^= changes.astype(bits.dtype) << bits.dtype.type(shift)
         keys = bits.view(dtype)
-        order = pk.argsort(move(keys, space), space).to_numpy()
+        order = pk.argsort(move(keys), space).to_numpy()
         assert_array_equal(order, np.argsort(keys, kind="stable"))
 
 
@@ -154,9 +154,7 @@ def test_words_of_the_round_before_do_not_count(monkeypatch):
 def test_sort_by_key_takes_values_along(space):
     rng = default_rng(3)
     keys, values = rng.integers(0, 20, 200), rng.random(200).astype("float32")
-    sorted_keys, sorted_values = (
-        v.to_numpy() for v in pk.sort_by_key(move(keys, space), move(values, space), space)
-    )
+    sorted_keys, sorted_values = (v.to_numpy() for v in pk.sort_by_key(move(keys), move(values), space))
     order = np.argsort(keys, kind="stable")
     assert_array_equal(sorted_keys, keys[order])
     assert_array_equal(sorted_values, values[order])
@@ -168,7 +166,7 @@ def test_top_k_takes_the_first_of_equals(space, dtype, largest):
     x = numbers(default_rng(4), dtype, (3, 70))
     x[2] = x[2, 0]
     falling = np.argsort(-x.astype("float64") if largest else x, axis=1, kind="stable")
-    on = move(x, space)
+    on = move(x)
     for k in (1, 8, 70):
         values, columns = pk.top_k(on, k, largest, space)
         assert values.dtype == x.dtype and columns.dtype == np.int64
@@ -177,7 +175,7 @@ def test_top_k_takes_the_first_of_equals(space, dtype, largest):
 
 
 def test_top_k_of_no_rows(space):
-    values, columns = pk.top_k(move(np.zeros((0, 5)), space), 2, space=space)
+    values, columns = pk.top_k(move(np.zeros((0, 5))), 2)
     assert values.shape == columns.shape == (0, 2)
 
 
@@ -185,10 +183,10 @@ def test_compact_keeps_the_order(space):
     for n in [0, 1, 1000]:
         rng = default_rng(5)
         keep = rng.random(n) < 0.4
-        assert_array_equal(pk.compact(move(keep, space), space=space).to_numpy(), np.flatnonzero(keep))
+        assert_array_equal(pk.compact(move(keep)).to_numpy(), np.flatnonzero(keep))
         for dtype in ("int32", "int8", "complex64"):
             x = rng.integers(-9, 9, n).astype(dtype)
-            kept = pk.compact(move(keep.astype("int32"), space), move(x, space), space)
+            kept = pk.compact(move(keep.astype("int32")), move(x), space)
             assert kept.dtype == dtype
             assert_array_equal(kept.to_numpy(), x[keep])
 
@@ -233,29 +231,29 @@ def test_small_whole_numbers_are_keys(space, dtype):
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     keys = default_rng(3).integers(low, high, 500, endpoint=True).astype(dtype)
     keys[:2] = low, high
-    given = move(keys, space)
+    given = move(keys)
     assert_array_equal(pk.argsort(given, space).to_numpy(), np.argsort(keys, kind="stable"))
-    values, counts = (v.to_numpy() for v in pk.unique(given, counts=True, space=space))
+    values, counts = (v.to_numpy() for v in pk.unique(given, counts=True))
     wanted = np.unique(keys, return_counts=True)
     assert values.dtype == dtype
     assert_array_equal(values, wanted[0])
     assert_array_equal(counts, wanted[1])
     if low == 0:
         weights = np.arange(500.0)
-        assert_array_equal(pk.bincount(given, space=space).to_numpy(), np.bincount(keys))
-        sums = pk.bincount(given, move(weights, space), space=space).to_numpy()
+        assert_array_equal(pk.bincount(given).to_numpy(), np.bincount(keys))
+        sums = pk.bincount(given, move(weights)).to_numpy()
         assert_allclose(sums, np.bincount(keys, weights), rtol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.bool_, np.complex64])
 def test_other_keys_are_refused_with_what_there_is(space, dtype):
     with pytest.raises(pk.DTypeError, match="int8, uint8, int16, uint16, int32"):
-        pk.argsort(move(np.zeros(3, dtype), space), space)
+        pk.argsort(move(np.zeros(3, dtype)), space)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.bool_, np.float16, np.int16, np.int32, np.float64])
 def test_values_of_each_dtype_are_kept(space, dtype):
     values, keep = (np.arange(500) % 120).astype(dtype), np.arange(500) % 3 == 0
-    got = pk.compact(move(keep, space), move(values, space), space).to_numpy()
+    got = pk.compact(move(keep), move(values), space).to_numpy()
     assert got.dtype == dtype
     assert_array_equal(got, values[keep])

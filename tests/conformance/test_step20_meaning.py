@@ -56,8 +56,8 @@ def test_a_member_that_breaks_is_out_of_the_last_pack_too(space):
     for n in [4, 8, 17, 20, 37, 300]:
         x = np.full(n, 7.0)
         x[:3] = 0.0
-        policy = pk.TeamPolicy(1, 8, space=space)
-        assert launch_for(space, policy, find_first, x, 7.0, np.zeros(1, np.int64))[-1][0] == 3
+        policy = pk.TeamPolicy(1, 8)
+        assert launch_for(policy, find_first, x, 7.0, np.zeros(1, np.int64))[-1][0] == 3
 
 
 @pk.kernel
@@ -75,7 +75,7 @@ def stops_together(team, limit, out):
 
 @pytest.mark.parametrize("limit", [-1, 1])
 def test_all_members_break(space, limit):
-    out = launch_for(space, pk.TeamPolicy(1, 8, space=space), stops_together, limit, np.zeros(21))
+    out = launch_for(pk.TeamPolicy(1, 8), stops_together, limit, np.zeros(21))
     assert out[0] == (0 if limit < 0 else 21) and (out[1:] == (limit > 0)).all()
 
 
@@ -104,7 +104,7 @@ def newton(team, x, out):
 
 
 def test_members_meet_again_behind_a_loop_that_they_left_one_by_one(space):
-    out = launch_for(space, pk.TeamPolicy(1, 8, space=space), newton, np.zeros(1), np.zeros(2))[-1]
+    out = launch_for(pk.TeamPolicy(1, 8), newton, np.zeros(1), np.zeros(2))[-1]
     assert_allclose(out, [1.0, 5.0], rtol=1e-12)
 
 
@@ -122,9 +122,7 @@ def test_a_member_that_returned_from_its_share_is_gone(space, place):
     x[place] = 1.0
 
     gone, all_ = (
-        launch_for(
-            space, pk.TeamPolicy(1, 8, space=space), returns_from_its_share, values, np.zeros(1, np.int64)
-        )[-1][0]
+        launch_for(pk.TeamPolicy(1, 8), returns_from_its_share, values, np.zeros(1, np.int64))[-1][0]
         for values in (x, np.zeros(11))
     )
     assert gone == all_ - 1
@@ -154,7 +152,7 @@ def asks_those_who_left(team, x, out):
 @pytest.mark.parametrize("kernel", [meets_after_a_return, asks_alone, asks_those_who_left])
 def test_no_collective_that_some_members_miss(space, kernel):
     with pytest.raises(pk.CollectiveError, match="test_step20_meaning.py"):
-        launch_for(space, pk.TeamPolicy(1, 8, space=space), kernel, np.zeros(3), np.zeros(1))
+        launch_for(pk.TeamPolicy(1, 8), kernel, np.zeros(3), np.zeros(1))
 
 
 @pk.kernel
@@ -168,7 +166,7 @@ def asks_all(team, out):
 
 
 def test_members_that_continue_meet_in_the_condition(space):
-    assert launch_for(space, pk.TeamPolicy(1, 8, space=space), asks_all, np.zeros(1))[0] == 5
+    assert launch_for(pk.TeamPolicy(1, 8), asks_all, np.zeros(1))[0] == 5
 
 
 # ---- integers
@@ -327,11 +325,11 @@ def test_remainders_of_indices_by_extents(space, begin, n, m):
     launches within the extents; one extent is 0."""
     x, none = np.zeros((n, m)), np.zeros(0)
     indices = range(begin, begin + 40)
-    policy = pk.RangePolicy(begin, begin + 40, space=space)
+    policy = pk.RangePolicy(begin, begin + 40)
     found = run(space, policy, on_a_ring, begin, x, none, np.zeros((5, 40), np.int64))[-1]
     wanted = [[(i - 1) % n, (i + 1) % n, i % n, i // n, 0] for i in indices]
     assert_array_equal(found.T, wanted)
-    policy = pk.MDRangePolicy((0, begin), (7, begin + 40), space=space)
+    policy = pk.MDRangePolicy((0, begin), (7, begin + 40))
     found = run(space, policy, on_a_torus, begin, x, np.zeros((7, 40), np.int64))[-1]
     assert_array_equal(found, [[(i - 2) % n * m + (j + 1) % m for j in indices] for i in range(7)])
 
@@ -586,7 +584,7 @@ def test_unsigned_sums_wrap(space, dtype):
         if dtype is np.uint64
         else np.full(3, 2**32 - 1, dtype)
     )
-    assert launch_reduce(space, 3, value, x) == sum(x.tolist()) % 2**64
+    assert launch_reduce(3, value, x) == sum(x.tolist()) % 2**64
 
 
 @pk.kernel
@@ -656,8 +654,8 @@ def counted_trips(i, begin, end, out):
 
 
 def test_a_range_up_to_the_last_integer_is_no_overflow(space):
-    out = move(np.zeros(2, np.int64), space)
-    pk.parallel_for(pk.RangePolicy(0, 2, space=space), counted_trips, 2**63 - 8, 2**63 - 1, out)
+    out = move(np.zeros(2, np.int64))
+    pk.parallel_for(2, counted_trips, 2**63 - 8, 2**63 - 1, out)
     assert pk.asview(out).to_numpy().tolist() == [15, 15]
 
 
@@ -725,9 +723,9 @@ def test_a_reducer_of_two_dtypes_in_one_kernel(space):
     for seed in range(20):
         x = default_rng(seed).normal(size=8)
         args = x.astype(np.float32), x, np.zeros(1, np.float32), np.zeros(1)
-        policy = pk.TeamPolicy(1, 8, space=space)
+        policy = pk.TeamPolicy(1, 8)
         together, alone = (
-            launch_for(space, policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other)
+            launch_for(policy, kernel, *args)[2:] for kernel in (two_reductions, one_after_the_other)
         )
         assert [x.tolist() for x in together] == [x.tolist() for x in alone]
 
@@ -771,7 +769,7 @@ def test_memory_of_a_producer_that_forbids_writing():
 def test_masked_arrays_are_refused(space):
     masked = np.ma.array([1.0, 2.0, 1e9], mask=[0, 0, 1])
     with pytest.raises(pk.DTypeError, match=r"'x'.*mask.*filled"):
-        pk.parallel_reduce(pk.RangePolicy(0, 3, space=space), value, masked)
+        pk.parallel_reduce(3, value, masked)
 
 
 @pk.kernel
@@ -869,8 +867,7 @@ def weak_contributions(team, k, out, whole):
 def test_weak_contributions_of_members_are_of_the_kernels_own_types(space):
     """Sums are float32 if arrays are, without a note."""
     out, whole = launch_for(
-        space,
-        pk.TeamPolicy(1, 8, space=space),
+        pk.TeamPolicy(1, 8),
         weak_contributions,
         np.array([2**31 - 9], np.int32),
         np.zeros(256, np.float32),
@@ -889,7 +886,7 @@ def test_reductions_of_nothing_have_the_contributions_dtype(space, dtype):
     wide = np.float32 if dtype is np.float32 else np.uint64 if dtype is np.uint64 else np.int64
     info = np.iinfo(wide) if wide is not np.float32 else None
     ends = (math.inf, -math.inf) if info is None else (info.max, info.min)
-    got = [launch_reduce(space, 0, value, x, reducer=r) for r in (pk.Sum, pk.Min, pk.Max)]
+    got = [launch_reduce(0, value, x, reducer=r) for r in (pk.Sum, pk.Min, pk.Max)]
     assert got == [0, *ends] and type(got[0]) is (float if info is None else int)
 
 
@@ -901,7 +898,6 @@ def wraps_then_divides(i, z, m, out):
 
 def test_an_unsigned_number_that_wraps_accuses_nobody(space):
     out = launch_for(
-        space,
         1,
         wraps_then_divides,
         np.array([2**40], np.uint64),
@@ -928,9 +924,7 @@ def kept_in_order(team, skipped, out, floats):
 
 def test_wide_packs_append_numbers_of_64_bits(space):
     """Append numbers of 64 bits in sixteen lanes, too."""
-    out, floats = run(
-        space, pk.TeamPolicy(1, 16, space=space), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100)
-    )
+    out, floats = run(space, pk.TeamPolicy(1, 16), kept_in_order, 1, np.zeros(100, np.int64), np.zeros(100))
     size = next(n for n in (16, 32, 64, 128) if out[-1] == sum(k % 3 != 1 for k in range(n)))
     kept = np.array([k for k in range(size) if k % 3 != 1])
     assert (
@@ -972,7 +966,7 @@ def test_zeros_keep_their_signs_beside_a_constant(space, dtype, kernel, number, 
     wanted = np.zeros((8, 8), dtype)
     for i in range(8):
         kernel(i, x, dtype(number), wanted)
-    got = launch_for(space, 8, kernel, x, known, np.zeros((8, 8), dtype))[1]
+    got = launch_for(8, kernel, x, known, np.zeros((8, 8), dtype))[1]
     assert got.tobytes() == wanted.tobytes()
 
 
@@ -995,7 +989,7 @@ def quotient_less(i, s, n, x, out):
 @pytest.mark.parametrize("n", [60, 61, 1999])
 def test_a_quotient_less_zero(space, n):
     """ptxas merges mul.hi.u32 and a subtraction of 64 bits into one instruction, which loses a carry."""
-    got = launch_for(space, 41, quotient_less, 0, 3, np.ones(n), np.zeros((41, 4), np.int64))[1]
+    got = launch_for(41, quotient_less, 0, 3, np.ones(n), np.zeros((41, 4), np.int64))[1]
     wanted = [[n // 20, i // 20, min(n // 12, 7), n % 20] for i in range(41)]
     assert got.tolist() == wanted
 

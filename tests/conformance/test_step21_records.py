@@ -12,7 +12,7 @@ import portable as pk
 from portable.errors import KernelError
 
 from ..fuzz.program import load
-from ..launching import move, space as space
+from ..launching import move
 
 
 class Line(NamedTuple):
@@ -82,7 +82,7 @@ def test_records_are_made_and_changed_in_kernels(space):
     x, wanted = np.arange(5.0), np.zeros(5)
     for i in range(5):
         moved(i, Line(2.0, 3.0), x, wanted)
-    given = move(x, space), move(np.zeros(5), space)
+    given = move(x), move(np.zeros(5))
     pk.parallel_for(5, moved, Line(2.0, 3.0), *given)
     out = given[1].to_numpy() if isinstance(given[1], pk.View) else given[1]
     assert_array_equal(out, wanted)
@@ -106,7 +106,7 @@ def test_fields_that_there_are_not_are_refused(text, message):
 
 def test_fields_have_their_names(space):
     x, y, points = points_on(space)
-    values = move(np.zeros(21), space)
+    values = move(np.zeros(21))
     pk.parallel_for(21, residuals, points, Grid(values, 19))
     want = np.where(np.arange(21) < 19, y - (2.0 * x + 0.5), 0.5)
     assert_allclose(pk.asview(values).to_numpy(), want, rtol=1e-15, atol=1e-15)

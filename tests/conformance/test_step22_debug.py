@@ -19,14 +19,14 @@ from .debug_kernels import BROKEN, N, element, gather, numbers, whole
 
 
 # The checked space is already a debug build; four threads run the same code as two.
-space = space_fixture([name for name in SPACES if name != "checked"])
+space = space_fixture([name for name in SPACES if name != "checked"], default=True)
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=lambda case: case.kernel.name)
 def test_each_broken_kernel_is_named(space, case):
     launch = launch_reduce if case.reducer else launch_for
     with pk.use(debug=case.debug), pytest.raises(CheckError) as caught:
-        launch(space, case.policy, case.kernel, *case.args)
+        launch(case.policy, case.kernel, *case.args)
     (fault,) = caught.value.findings
     assert fault.kind == case.kind and fault.kernel == case.kernel.name
     if not case.kernel.name.endswith("in_a_function"):  # there the line is that of the function
@@ -46,7 +46,7 @@ def test_the_line_of_a_function_that_is_called(space):
 
     (broken,) = (case for case in BROKEN if case.kernel.name == "in_a_function")
     with pk.use(debug=True), pytest.raises(CheckError) as caught:
-        launch_for(space, broken.policy, broken.kernel, *broken.args)
+        launch_for(broken.policy, broken.kernel, *broken.args, space=space)
     assert caught.value.findings[0].line == inspect.getsourcelines(element.fn)[1] + 2
 
 
@@ -109,7 +109,7 @@ def test_sums_are_those_of_the_usual_build(space):
     x = default_rng(1).random(10_000)
 
     def total():
-        return launch_reduce(space, pk.RangePolicy(0, len(x)), _value, x)
+        return launch_reduce(pk.RangePolicy(0, len(x)), _value, x, space=space)
 
     plain = total()
     with pk.use(debug=True):
@@ -137,7 +137,9 @@ def test_a_part_of_scratch_takes_no_more_of_it(space):
     was empty.
     """
     with pk.use(debug=True):
-        y = launch_for(space, pk.TeamPolicy(8, scratch_bytes=512), _rows_of_scratch, 8, np.zeros((8, 8)))
+        y = launch_for(
+            pk.TeamPolicy(8, scratch_bytes=512), _rows_of_scratch, 8, np.zeros((8, 8)), space=space
+        )
     np.testing.assert_array_equal(y, np.arange(64.0).reshape(8, 8))
 
 

@@ -62,7 +62,7 @@ def test_each_broken_kernel_is_named_and_goes_on(case):
         pytest.skip("a team of a CPU is a pack")
     launch = launch_reduce if case.reducer else launch_for
     with pk.use(debug=case.debug), pytest.raises(pk.CheckError) as caught:
-        launch("serial", case.policy, case.kernel, *case.args)
+        launch(case.policy, case.kernel, *case.args, space="serial")
     (fault,) = caught.value.findings
     assert (fault.kind, fault.kernel) == (case.kind, case.kernel.name)
     assert case.number in (None, fault.number) and case.limit in (None, fault.limit)
@@ -194,9 +194,9 @@ def test_a_fault_goes_nowhere_else():
         assert (out[:16] == 5.0).all() and (out[48:] == 5.0).all()
         assert out[16 + 7] == 5.0 and (np.delete(out[16:48], 7) == np.delete(inner, 7)).all()
     with pk.use(debug=True), pytest.raises(pk.CheckError, match="extent 0"):
-        launch_for("serial", 3, gather, whole(n=3), np.zeros(0), np.zeros(3))
+        launch_for(3, gather, whole(n=3), np.zeros(0), np.zeros(3), space="serial")
     with pk.use(debug=True), pytest.raises(pk.CheckError, match="extent 0"):
-        launch_for("serial", 3, first_of_row, whole(n=3), np.zeros((0, 4)), np.zeros(3))
+        launch_for(3, first_of_row, whole(n=3), np.zeros((0, 4)), np.zeros(3), space="serial")
 
 
 @pk.kernel

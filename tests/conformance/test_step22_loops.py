@@ -12,7 +12,7 @@ from ..conftest import SPACES, space_fixture
 from ..launching import launch_for, launch_reduce
 from .debug_kernels import far_apart, whole
 
-space = space_fixture([name for name in SPACES if name != "checked"])
+space = space_fixture([name for name in SPACES if name != "checked"], default=True)
 N = 203  # whole packs, and a remainder
 
 
@@ -98,7 +98,7 @@ def test_what_is_right_has_the_bits_of_the_usual_build(space, debug, kernel, pol
     results = []
     for build in (False, debug):
         with pk.use(debug=build):
-            results.append(launch_for(space, policy, kernel, *args)[-1])
+            results.append(launch_for(policy, kernel, *args, space=space)[-1])
     assert (results[0] == results[1]).all() and results[0].any()
 
 
@@ -107,7 +107,7 @@ def test_sums_over_packs_side_by_side(space):
     sums = []
     for build in (False, True):
         with pk.use(debug=build):
-            sums.append(launch_reduce(space, N - 5, shifted_sum, 5, X, X))
+            sums.append(launch_reduce(N - 5, shifted_sum, 5, X, X, space=space))
     assert sums[0] == sums[1]
 
 
@@ -134,7 +134,7 @@ def test_what_is_wrong_is_named(space, kernel, policy, args, number, limit, inde
     if space == "cuda" and 1 << 41 in args[:1]:
         pytest.skip("a GPU's kernel goes on after a fault, here for 2^41 rounds")
     with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
-        launch_for(space, policy, kernel, *args)
+        launch_for(policy, kernel, *args, space=space)
     (fault,) = caught.value.findings
     team_of_a_gpu = space == "cuda" and isinstance(policy, pk.TeamPolicy)
     if team_of_a_gpu or space != "serial" and fault.index[0]:  # of another member, thread or team
@@ -146,6 +146,6 @@ def test_what_is_wrong_is_named(space, kernel, policy, args, number, limit, inde
 def test_a_sum_names_what_is_wrong(space):
     for o in (6, -1):
         with pk.use(debug=True), pytest.raises(pk.CheckError) as caught:
-            launch_reduce(space, N - 5, shifted_sum, o, X, X)
+            launch_reduce(N - 5, shifted_sum, o, X, X, space=space)
         (fault,) = caught.value.findings
         assert (fault.number, fault.limit) == (-1 if o < 0 else N, N)

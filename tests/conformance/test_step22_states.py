@@ -10,7 +10,7 @@ from numpy.random import default_rng
 import portable as pk
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
-from ..launching import move, space as space
+from ..launching import move
 
 
 SIZES = [0, 1, 8, 17, 257, 2049, 20_000]
@@ -199,8 +199,8 @@ def test_a_recurrence_through_several_windows(n, inclusive):
 def test_members_scan_states(space, size):
     size = size if space == "cuda" else 4 if space == "checked" else 8
     a, b = whole(3 * size)
-    views = [move(v, space) for v in (a, b, np.zeros(3 * size), np.zeros(3 * size), np.zeros(3 * size))]
-    pk.parallel_for(pk.TeamPolicy(3, size, space=space), in_a_team, *views)
+    views = [move(v) for v in (a, b, np.zeros(3 * size), np.zeros(3 * size), np.zeros(3 * size))]
+    pk.parallel_for(pk.TeamPolicy(3, size), in_a_team, *views)
     for row in range(3):
         part = slice(row * size, (row + 1) * size)
         wanted = composed(a[part], b[part])[:-1]
@@ -210,11 +210,11 @@ def test_members_scan_states(space, size):
 
 
 def test_as_many_arrays_as_numbers_are_wanted(space):
-    a, b = (move(v, space) for v in whole(4))
+    a, b = (move(v) for v in whole(4))
     policy, out, whole_numbers = (
-        pk.RangePolicy(0, 4, space=space),
-        move(np.zeros(4), space),
-        move(np.zeros(4, np.int64), space),
+        pk.RangePolicy(0, 4),
+        move(np.zeros(4)),
+        move(np.zeros(4, np.int64)),
     )
     with pytest.raises(ShapeError, match="2 array"):
         pk.parallel_scan(policy, affine, a, b, out=out, reducer=MAPS)
@@ -223,7 +223,7 @@ def test_as_many_arrays_as_numbers_are_wanted(space):
     with pytest.raises(DTypeError, match="array of floats"):
         pk.parallel_scan(policy, affine, a, b, out=(out, whole_numbers), reducer=MAPS)
     with pytest.raises(ShapeError, match="at least 4"):
-        pk.parallel_scan(policy, affine, a, b, out=(out, move(np.zeros(3), space)), reducer=MAPS)
+        pk.parallel_scan(policy, affine, a, b, out=(out, move(np.zeros(3))), reducer=MAPS)
 
 
 ORDERED = pk.Reducer("Ordered", then, (1, 0), commutes=False)
@@ -251,9 +251,9 @@ def one_map(i, j, a):
 
 
 def test_what_does_not_commute_is_alone_and_over_a_range(space):
-    a = move(np.ones(4), space)
+    a = move(np.ones(4))
     with pytest.raises(InputError, match="does not commute"):
-        pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2), space=space), one_map, a, reducer=ORDERED)
+        pk.parallel_reduce(pk.MDRangePolicy((0, 0), (2, 2)), one_map, a, reducer=ORDERED)
     with pytest.raises(InputError, match="does not commute"):
         pk.parallel_reduce(4, affine, a, a, reducer=(ORDERED, pk.Sum))
 
@@ -270,8 +270,8 @@ def teams_in_order(team, a, b, slope, offset):
 def test_members_are_combined_in_the_order_of_ranks(space):
     size = 4 if space == "checked" else 32 if space == "cuda" else 8
     a, b = whole(3 * size, seed=6)
-    views = [move(v, space) for v in (a, b, np.zeros(3), np.zeros(3))]
-    pk.parallel_for(pk.TeamPolicy(3, size, space=space), teams_in_order, *views)
+    views = [move(v) for v in (a, b, np.zeros(3), np.zeros(3))]
+    pk.parallel_for(pk.TeamPolicy(3, size), teams_in_order, *views)
     wanted = [composed(a[row * size :][:size], b[row * size :][:size])[-1] for row in range(3)]
     assert list(zip(given(views[2]), given(views[3]))) == wanted
 
@@ -324,5 +324,5 @@ FAR = pk.Reducer("Far", smaller, 1e300, far)
 
 
 def test_numbers_beyond_float32_are_infinite_there_without_a_warning(space):
-    x = move(np.full(3, 1e10, np.float32), space)
+    x = move(np.full(3, 1e10, np.float32))
     assert pk.parallel_reduce(3, one_value, x, reducer=FAR) == np.inf

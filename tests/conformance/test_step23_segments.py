@@ -95,12 +95,12 @@ def rows_are_combined(space, shape, dtype):
 def test_prefixes_of_rows(space, dtype):
     for shape in ("short", "mixed", "none"):
         x, offsets = ragged(default_rng(2), shape, dtype)
-        given = move(x, space), move(offsets, space)
+        given = move(x), move(offsets)
         sums = [np.cumsum(row, dtype="float64" if dtype[0] == "f" else None) for row in rows_of(x, offsets)]
-        assert pk.segmented_scan(*given, space=space).to_numpy().tolist() == [v for row in sums for v in row]
-        before = pk.segmented_scan(*given, inclusive=False, space=space).to_numpy()
+        assert pk.segmented_scan(*given).to_numpy().tolist() == [v for row in sums for v in row]
+        before = pk.segmented_scan(*given, inclusive=False).to_numpy()
         assert before.tolist() == [v for row in sums for v in [0, *row][: len(row)]]
-        largest = pk.segmented_scan(*given, reducer=pk.Max, space=space).to_numpy()
+        largest = pk.segmented_scan(*given, reducer=pk.Max).to_numpy()
         assert largest.tolist() == [v for row in rows_of(x, offsets) for v in np.maximum.accumulate(row)]
 
 
@@ -148,10 +148,10 @@ def test_prefixes_of_long_rows(space, inclusive, most, long_rows, monkeypatch):
     monkeypatch.setattr(segments, "MOST", most)
     rng, offsets = default_rng(10), np.cumsum([0, 17, 0, 16, 1, 33, 300, 31])
     x = rng.integers(1, 9, offsets[-1])
-    found = pk.segmented_scan(move(x, space), move(offsets, space), IN_ORDER, inclusive, space).to_numpy()
+    found = pk.segmented_scan(move(x), move(offsets), IN_ORDER, inclusive, space).to_numpy()
     wanted = x if inclusive else np.where(np.isin(np.arange(len(x)), offsets), 0, np.roll(x, 1))
     assert found.tolist() == wanted.tolist()  # the last value before, 0 where there is none
-    sums = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
+    sums = pk.segmented_scan(move(x), move(offsets), pk.Sum, inclusive, space).to_numpy()
     wanted = [np.cumsum(row) - (0 if inclusive else row) for row in rows_of(x, offsets)]
     assert sums.tolist() == np.concatenate(wanted).tolist()
 
@@ -163,7 +163,7 @@ def test_prefixes_of_rows_of_the_sizes_of_the_call_before(space, inclusive, long
     x = default_rng(11).integers(1, 9, 48)
     for lengths in ([16] * 3, [15, 16, 17], [16] * 3, [16, 15, 17], [0, 48, 0], [16] * 3, [16] * 3):
         offsets = np.cumsum([0, *lengths])
-        found = pk.segmented_scan(move(x, space), move(offsets, space), pk.Sum, inclusive, space).to_numpy()
+        found = pk.segmented_scan(move(x), move(offsets), pk.Sum, inclusive, space).to_numpy()
         wanted = [np.cumsum(row) - (0 if inclusive else row) for row in rows_of(x, offsets)]
         assert found.tolist() == np.concatenate(wanted).tolist(), lengths
 
@@ -179,7 +179,7 @@ IN_ORDER = pk.Reducer("InOrder", later, 0, commutes=False)
 def test_rows_are_sorted(space, descending):
     x, offsets = ragged(default_rng(3), "short", "float64")
     x = np.where(x > 11, np.nan, x)
-    values, order = pk.segmented_sort(move(x, space), move(offsets, space), descending, space)
+    values, order = pk.segmented_sort(move(x), move(offsets), descending, space)
     assert_array_equal(values.to_numpy(), x[order.to_numpy()])
     wanted = [
         a + np.argsort(-row if descending else row, kind="stable")
@@ -195,7 +195,7 @@ def test_places_among_edges(space, dtype):
     if dtype[0] == "f":
         edges[-1], values[:3] = np.nan, [np.nan, np.inf, -0.0]
     for side in ("left", "right"):
-        found = pk.searchsorted(move(edges, space), move(values, space), side, space)
+        found = pk.searchsorted(move(edges), move(values), side, space)
         assert_array_equal(found.to_numpy(), np.searchsorted(edges, values, side))
 
 
@@ -205,63 +205,61 @@ def test_different_numbers(space, dtype):
         x = default_rng(5).integers(0, 40, n).astype(dtype)
         if dtype[0] == "f":
             x[::7] = np.nan
-        found, counts = pk.unique(move(x, space), counts=True, space=space)
+        found, counts = pk.unique(move(x), counts=True)
         wanted = np.unique(x, return_counts=True)
         assert_array_equal(found.to_numpy(), wanted[0])
         assert_array_equal(counts.to_numpy(), wanted[1])
-        assert_array_equal(pk.unique(move(x, space), space=space).to_numpy(), wanted[0])
+        assert_array_equal(pk.unique(move(x), space=space).to_numpy(), wanted[0])
 
 
 @pytest.mark.parametrize("n", [0, 300])
 def test_bins(space, n):
     rng = default_rng(6)
     x, weights = rng.integers(0, 17, n), rng.integers(0, 9, n) / 4
-    assert_array_equal(pk.bincount(move(x, space), space=space).to_numpy(), np.bincount(x))
-    assert_array_equal(
-        pk.bincount(move(x, space), minlength=40, space=space).to_numpy(), np.bincount(x, minlength=40)
-    )
-    sums = pk.bincount(move(x, space), move(weights, space), 20, space).to_numpy()
+    assert_array_equal(pk.bincount(move(x)).to_numpy(), np.bincount(x))
+    assert_array_equal(pk.bincount(move(x), minlength=40).to_numpy(), np.bincount(x, minlength=40))
+    sums = pk.bincount(move(x), move(weights), 20, space).to_numpy()
     assert_array_equal(sums, np.bincount(x, weights, 20))
 
 
 def test_several_keys_and_falling_ones(space):
     rng = default_rng(7)
     first, second = rng.integers(0, 5, 200), rng.integers(0, 9, 200) / 2
-    order = pk.argsort((move(first, space), move(second, space)), space)
+    order = pk.argsort((move(first), move(second)), space)
     assert_array_equal(order.to_numpy(), np.lexsort((second, first)))
-    falling = pk.argsort(move(second, space), space, descending=True)
+    falling = pk.argsort(move(second), space, descending=True)
     assert_array_equal(falling.to_numpy(), np.argsort(-second, kind="stable"))
-    keys, values = pk.sort_by_key(move(first, space), move(second, space), space, descending=True)
+    keys, values = pk.sort_by_key(move(first), move(second), space, descending=True)
     order = np.argsort(-first, kind="stable")
     assert_array_equal(keys.to_numpy(), first[order])
     assert_array_equal(values.to_numpy(), second[order])
 
 
 def test_what_is_wrong_is_named(space):
-    x, offsets = move(np.arange(4.0), space), move(np.array([0, 2, 4]), space)
+    x, offsets = move(np.arange(4.0)), move(np.array([0, 2, 4]))
     for call, error, words in [
         (
-            lambda: pk.segmented_reduce(x, move(np.array([0, 3, 2, 4]), space), space=space),
+            lambda: pk.segmented_reduce(x, move(np.array([0, 3, 2, 4]))),
             InputError,
             "falls by 1",
         ),
         (
-            lambda: pk.segmented_reduce(x, move(np.array([0, 3]), space), space=space),
+            lambda: pk.segmented_reduce(x, move(np.array([0, 3]))),
             InputError,
             "ends with 3",
         ),
         (
-            lambda: pk.segmented_reduce(x, move(np.array([0.0, 4.0]), space), space=space),
+            lambda: pk.segmented_reduce(x, move(np.array([0.0, 4.0]))),
             DTypeError,
             "offsets",
         ),
         (lambda: pk.segmented_reduce(x, offsets, pk.MinLoc, space), DTypeError, "MinLoc"),
-        (lambda: pk.segmented_scan(x, offsets, pk.LogSumExp, space=space), DTypeError, "LogSumExp"),
-        (lambda: pk.searchsorted(x, offsets, space=space), DTypeError, "one dtype"),
+        (lambda: pk.segmented_scan(x, offsets, pk.LogSumExp), DTypeError, "LogSumExp"),
+        (lambda: pk.searchsorted(x, offsets), DTypeError, "one dtype"),
         (lambda: pk.searchsorted(x, x, "middle", space), InputError, "side"),
-        (lambda: pk.bincount(move(np.array([1, -2]), space), space=space), InputError, "-2"),
-        (lambda: pk.bincount(x, space=space), DTypeError, "whole"),
-        (lambda: pk.bincount(offsets, x, space=space), ShapeError, "weights"),
+        (lambda: pk.bincount(move(np.array([1, -2]))), InputError, "-2"),
+        (lambda: pk.bincount(x), DTypeError, "whole"),
+        (lambda: pk.bincount(offsets, x), ShapeError, "weights"),
         (lambda: pk.argsort((), space), InputError, "empty"),
         (lambda: pk.argsort((x, offsets), space), ShapeError, "one shape"),
     ]:
@@ -270,11 +268,11 @@ def test_what_is_wrong_is_named(space):
 
 
 def test_wrong_offsets_of_long_rows(space, long_rows):
-    x = move(np.arange(60.0), space)
+    x = move(np.arange(60.0))
     for offsets in ([0, 70, 60], [-5, 30, 60], [0, 40, 20, 60]):
         for call in (pk.segmented_reduce, pk.segmented_scan):
             with pytest.raises((InputError, CheckError), match="must rise from 0 to 60|^race"):
-                call(x, move(np.array(offsets), space), space=space)
+                call(x, move(np.array(offsets)))
 
 
 @pytest.mark.parametrize("n_rows", [3, 12, 9_000])
@@ -283,14 +281,14 @@ def test_wherever_offsets_of_long_rows_are_wrong(space, n_rows, long_rows):
     checked; in the middle one decreasing offset is enough."""
     n_rows = min(n_rows, 20 if space == "checked" else n_rows)
     n = 3 * n_rows
-    x, whole = move(np.arange(float(n)), space), 3 * np.arange(n_rows + 1)
+    x, whole = move(np.arange(float(n))), 3 * np.arange(n_rows + 1)
     for place in {0, 1, n_rows // 3, n_rows // 2, n_rows - 1, n_rows}:
         offsets = whole.copy()
         offsets[place] += 1 if place in (0, n_rows) else 4
         for call in (pk.segmented_reduce, pk.segmented_scan):
             with pytest.raises((InputError, CheckError), match=f"must rise from 0 to {n}|^race"):
-                call(x, move(offsets, space), space=space)
-    assert pk.segmented_reduce(x, move(whole, space), space=space).to_numpy().sum() == n * (n - 1) / 2
+                call(x, move(offsets))
+    assert pk.segmented_reduce(x, move(whole)).to_numpy().sum() == n * (n - 1) / 2
 
 
 def test_wrong_offsets_touch_nothing_else(space, tiles):
@@ -326,17 +324,17 @@ def test_offsets_that_the_launch_before_writes(space):
     # takes a GPU longer than the host's work in the meantime
     n, n_rows, n_steps = (20_000, 40, 100_000) if space != "checked" else (600, 2, 2)
     values, length = np.arange(float(n)), n // n_rows + 1
-    x, offsets = move(values, space), move(np.zeros(n_rows + 1, np.int64), space)
-    policy = pk.RangePolicy(0, n_rows + 1, space=space)
+    x, offsets = move(values), move(np.zeros(n_rows + 1, np.int64))
+    policy = pk.RangePolicy(0, n_rows + 1)
     for turn in range(8):
         call = pk.segmented_scan if turn % 2 else pk.segmented_reduce
         wrong = (0, -1, n_rows, -1)[turn // 2 % 4]  # the beginning, none, the end, none
         pk.parallel_for(policy, write_ends, n_steps, length + turn, n, wrong, offsets)
         if wrong >= 0:
             with pytest.raises(InputError, match=f"must rise from 0 to {n}"):
-                call(x, offsets, space=space)
+                call(x, offsets)
             continue
-        found = call(x, offsets, space=space).to_numpy()
+        found = call(x, offsets).to_numpy()
         rows = rows_of(values, np.minimum(np.arange(n_rows + 1) * (length + turn), n))
         wanted = np.concatenate([np.cumsum(row) for row in rows]) if turn % 2 else [row.sum() for row in rows]
         assert_array_equal(found, wanted)

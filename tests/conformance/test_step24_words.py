@@ -39,7 +39,7 @@ def parts(i, x, out):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_frexp(space, dtype):
     x = numbers(dtype)
-    out = launch_for(space, len(x), parts, x, np.zeros((2, len(x))))[1]
+    out = launch_for(len(x), parts, x, np.zeros((2, len(x))))[1]
     assert_array_equal(out, [[math.frexp(v)[k] for v in x.tolist()] for k in (0, 1)])
 
 
@@ -61,7 +61,7 @@ def test_isclose(space):
         + 4 * math.isclose(a, b, rel_tol=0.0, abs_tol=1.0)
         for a, b in zip(x, y)
     ]
-    assert_array_equal(launch_for(space, len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
+    assert_array_equal(launch_for(len(x), near, x, y, np.zeros(len(x), np.int64))[2], want)
 
 
 @pk.kernel
@@ -78,7 +78,7 @@ def test_gcd(space, dtype):
     b[:1] = 0
     want = [math.gcd(p, q) + math.gcd(36, i) for i, (p, q) in enumerate(zip(a.tolist(), b.tolist()))]
     assert_array_equal(
-        launch_for(space, 50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want
+        launch_for(50, divisors, a.astype(dtype), b.astype(dtype), np.zeros(50, np.int64))[2], want
     )
 
 
@@ -89,7 +89,7 @@ def of_a_float(i, x):
 
 def test_gcd_of_a_float_is_refused(space):
     with pytest.raises(pk.LoweringError, match=r"test_step24_words.py:\d+.*math.gcd\(x\[i\], 3\).*integers"):
-        launch_for(space, 2, of_a_float, np.ones(2))
+        launch_for(2, of_a_float, np.ones(2))
 
 
 @pk.kernel
@@ -101,7 +101,7 @@ def whole(i, x, out):
 def test_round_goes_to_even(space, dtype):
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 7.49, 1e9 + 0.4], dtype)
     want = [round(v) + 2 + i for i, v in enumerate(x.tolist())]
-    assert_array_equal(launch_for(space, len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
+    assert_array_equal(launch_for(len(x), whole, x, np.zeros(len(x), np.int64))[1], want)
 
 
 @pk.kernel
@@ -117,7 +117,7 @@ def test_digamma_and_the_incomplete_gamma_function(space):
     a = np.concatenate([rng.uniform(0, 20, 40), np.exp(rng.uniform(-5, 8, 24))])
     x = a * np.exp(rng.normal(size=64) / np.sqrt(a + 1))
     x[:2] = 0.0, np.inf
-    out = launch_for(space, 64, gammas, a, x, np.zeros((3, 64)))[2]
+    out = launch_for(64, gammas, a, x, np.zeros((3, 64)))[2]
     assert_allclose(out[0], special.digamma(a), rtol=2e-15, atol=2e-15)
     assert_allclose(out[1], special.gammainc(a, x), rtol=1e-12)
     assert_allclose(out[2], special.gammaincc(a, x), rtol=1e-11)
@@ -166,7 +166,7 @@ def many(i, x, out):
 def test_defaults_and_keywords(space):
     x = np.arange(9.0)
     want = (2 * x + 0.5) + 10 * (3 * x + 0.5) + 100 * (2 * x + 1) + 1000 * x
-    assert_array_equal(launch_for(space, 9, many, x, np.zeros(9))[1], want)
+    assert_array_equal(launch_for(9, many, x, np.zeros(9))[1], want)
     assert scaled(2.0) == 4.5
 
 
@@ -183,7 +183,7 @@ def nothing(i, x):
 @pytest.mark.parametrize("kernel, words", [(twice, "no parameter 'by'"), (nothing, "1 to 3 argument")])
 def test_wrong_arguments_are_named(space, kernel, words):
     with pytest.raises((pk.LanguageError, pk.LoweringError), match=words):
-        launch_for(space, 2, kernel, np.ones(2))
+        launch_for(2, kernel, np.ones(2))
 
 
 # ---- print
@@ -194,11 +194,11 @@ def says(i, x):
 
 def test_print_is_for_the_checked_space(space, capsys):
     if space == "checked":
-        launch_for(space, 2, says, np.array([0.5, 1.5]))
+        launch_for(2, says, np.array([0.5, 1.5]))
         assert capsys.readouterr().out == "x of 0 is 0.5\nx of 1 is 1.5\n"
         return
     with pytest.raises(pk.LanguageError, match="checked"):
-        launch_for(space, 2, says, np.zeros(2))
+        launch_for(2, says, np.zeros(2))
 
 
 @pk.kernel
@@ -208,7 +208,7 @@ def missing(i, x):
 
 def test_what_is_missing_is_refused_with_what_there_is(space):
     with pytest.raises(pk.LanguageError, match="math.comb.*atan2.*gammainc"):
-        launch_for(space, 2, missing, np.zeros(2))
+        launch_for(2, missing, np.zeros(2))
 
 
 def test_every_row_is_whole():
@@ -251,7 +251,7 @@ def test_hard_inverse_roots(space, monkeypatch):
     y[1] = np.nextafter(y[1], 0)
     a = np.nextafter(np.sqrt(x), 0)
     args = x, a, np.sqrt([*map(pk.fma, -a, a, x)]), np.zeros((2, 46))
-    got = launch_for(space, 46, inverse_roots, *args)[3]
+    got = launch_for(46, inverse_roots, *args)[3]
     assert_allclose(got, [y, y], 3e-16 if space == "checked" else 0)  # NumPy's root and quotient there
     ptx = lower(inverse_roots, 9, args)
     assert ptx.count("rsqrt.approx.ftz.f64") == ptx.count("sqrt.rn.f64") == 1

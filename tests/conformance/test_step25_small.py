@@ -31,10 +31,10 @@ def test_integers(space, dtype, step):
     x, y = default_rng(1).integers(info.min // 2, info.max // 2, (2, 2 * N)).astype(dtype)
     x, y = (np.ascontiguousarray(v)[::step][:N] for v in (x, np.abs(y.astype(int)).astype(dtype) % 50))
     want = np.where(y > 0, 2 * x.astype(np.int32) - y, 7)
-    out = launch_for(space, N, doubled, x, y, np.full(N, 7, np.int32))[2]
+    out = launch_for(N, doubled, x, y, np.full(N, 7, np.int32))[2]
     assert_array_equal(out, want)
     if space != "checked":  # which reports values that do not fit int8 and int16
-        assert_array_equal(launch_for(space, N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
+        assert_array_equal(launch_for(N, doubled, x, y, np.full(N, 7, dtype))[2], want.astype(dtype))
 
 
 @pk.kernel
@@ -49,7 +49,7 @@ def test_floats_are_cut_off_and_held_between_the_ends(space, dtype):
     want = np.array([0, 0, 1, info.max, info.min, info.max, 0, info.max, info.min, info.max], dtype)
     if space == "checked":
         x, want = x[[0, 1, 2, 7, 8]], want[[0, 1, 2, 7, 8]]
-    assert_array_equal(launch_for(space, len(x), converted, x, np.ones(len(x), dtype))[1], want)
+    assert_array_equal(launch_for(len(x), converted, x, np.ones(len(x), dtype))[1], want)
 
 
 @np.errstate(all="ignore")
@@ -60,15 +60,15 @@ def test_every_short_float_is_loaded_and_stored(space, dtype, eps):
     if space == "checked":
         x = x[::97]
     wide = x.astype(np.float32)
-    got = launch_for(space, len(x), converted, x, np.zeros(len(x), np.float32))[1]
+    got = launch_for(len(x), converted, x, np.zeros(len(x), np.float32))[1]
     assert_array_equal(got, wide)
-    got = launch_for(space, len(x), converted, x, np.zeros(len(x), dtype))[1]
+    got = launch_for(len(x), converted, x, np.zeros(len(x), dtype))[1]
     assert_array_equal(got.astype(np.float32), wide)
     middles = wide[np.isfinite(wide)] * np.float32(1 + eps)
     middles = middles[np.isfinite(middles)] if dtype != np.float16 else middles[np.abs(middles) < 65500]
     for wide in (middles, np.nextafter(middles, np.float32(np.inf)), np.nextafter(middles, np.float32(0))):
         wide = wide[np.isfinite(wide.astype(dtype).astype(np.float32))]
-        got = launch_for(space, len(wide), converted, wide, np.zeros(len(wide), dtype))[1]
+        got = launch_for(len(wide), converted, wide, np.zeros(len(wide), dtype))[1]
         assert_array_equal(got.view(np.uint16), wide.astype(dtype).view(np.uint16))
 
 
@@ -77,23 +77,23 @@ def test_not_a_number_stays_so_in_bfloat16(space):
     """NaN remains NaN, also if its mark is only in the lower half; infinities remain, too."""
     bits = np.array([0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFFFFFFF, 0x7F800000, 0xFF800000, 1], np.uint32)
     for x in (bits.view(np.float32), bits.view(np.float32).astype(float)):
-        got = launch_for(space, len(x), converted, x, np.zeros(len(x), ml_dtypes.bfloat16))[1]
+        got = launch_for(len(x), converted, x, np.zeros(len(x), ml_dtypes.bfloat16))[1]
         want = [0x7FC0, 0xFFC0, 0x7FC0, 0xFFC0, 0x7F80, 0xFF80, 0]
         assert_array_equal(got.view(np.uint16), want)
 
 
 def test_bfloat16_on_the_host(space):
     """Name bfloat16 by its name and by ml_dtypes' type; test copies, fills, DLPack."""
-    view = pk.zeros((3, 2), "bfloat16", space=space)
+    view = pk.zeros((3, 2), "bfloat16")
     assert view.dtype == ml_dtypes.bfloat16 and view.nbytes == 12 and "bfloat16" in repr(view)
     pk.deep_copy(view, 0.1)
-    pk.parallel_for(pk.MDRangePolicy((0, 0), (3, 2), space=space), incremented, view[1:3, :], view[1:3, :])
+    pk.parallel_for(pk.MDRangePolicy((0, 0), (3, 2)), incremented, view[1:3, :], view[1:3, :])
     pk.fence(space)
     array = view.to_numpy()
     assert array.dtype == ml_dtypes.bfloat16 and float(array[0, 0]) == float(ml_dtypes.bfloat16(0.1))
     assert_array_equal(array.astype(float)[:, 0] > 1, [False, True, True])
     if view.memory == "host":
-        again = pk.asview(Exported(view), space=space)
+        again = pk.asview(Exported(view))
         assert again.dtype == view.dtype and again.strides == view.strides
         again[0, 0] = 2.5
         assert float(view[0, 0]) == 2.5
@@ -126,7 +126,7 @@ def scaled(i, x, out):
 @pytest.mark.parametrize("dtype, eps", [(np.float16, 2e-3), (ml_dtypes.bfloat16, 2e-2)])
 def test_halves_are_computed_in_float32(space, dtype, eps):
     x = default_rng(2).normal(size=N).astype(dtype)
-    out = launch_for(space, N, scaled, x, np.zeros(N, dtype))[1]
+    out = launch_for(N, scaled, x, np.zeros(N, dtype))[1]
     want = (np.float32(0.1) * x.astype(np.float32) + np.float32(1 / 3)).astype(dtype)
     assert_allclose(out.astype(float), want.astype(float), rtol=eps)
     assert (out == want).mean() > 0.9
@@ -147,7 +147,7 @@ def test_gathered_and_private(space):
     rng = default_rng(3)
     labels, table = rng.integers(0, 4, (N, 9)).astype(np.uint8), np.array([-7, 3, 100, -128], np.int8)
     want = np.stack([(labels == k).sum(1) + table[labels[:, k]].astype(int) for k in range(4)], 1)
-    assert_array_equal(launch_for(space, N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want)
+    assert_array_equal(launch_for(N, counted, labels, table, np.zeros((N, 4), np.int64))[2], want)
 
 
 @pk.kernel
@@ -157,9 +157,9 @@ def total(i, x):
 
 def test_sums_of_bytes(space):
     x = default_rng(4).integers(0, 255, 1000).astype(np.uint8)
-    view = pk.empty(1000, np.uint8, space=space)
+    view = pk.empty(1000, np.uint8)
     pk.deep_copy(view, pk.asview(x, space="serial"))
-    assert pk.parallel_reduce(pk.RangePolicy(0, 1000, space=space), total, view) == x.sum(dtype=int)
+    assert pk.parallel_reduce(1000, total, view) == x.sum(dtype=int)
 
 
 @pk.kernel
@@ -169,7 +169,7 @@ def added(i, x):
 
 def test_atomics_are_refused(space):
     with pytest.raises(pk.LoweringError, match="atomic_add is not defined for uint8"):
-        launch_for(space, 2, added, np.zeros(2, np.uint8))
+        launch_for(2, added, np.zeros(2, np.uint8))
 
 
 @pk.kernel
@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_noted():
         with pytest.raises(pk.CheckError, match=rf"test_step25_small.py:\d+.*{word}"):
             pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), squared, x)
     with pytest.raises(pk.CheckError, match=r"e\+38 does not fit bfloat16"):
-        launch_for("checked", 1, filled, np.float32(3.4e38), np.zeros(1, ml_dtypes.bfloat16))
+        launch_for(1, filled, np.float32(3.4e38), np.zeros(1, ml_dtypes.bfloat16), space="checked")
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, np.float16, ml_dtypes.bfloat16])
@@ -203,7 +203,7 @@ def times(i, x, by, out):
 
 def test_a_weak_float_beside_halves_alone(space):
     """The kernel's float type is float32, also for arguments of the launch."""
-    out = launch_for(space, N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
+    out = launch_for(N, times, np.arange(N).astype(np.float16), 3.0, np.zeros(N, np.int16))[1]
     assert_array_equal(out, 3 * np.arange(N))
 
 
@@ -214,4 +214,4 @@ def filled(i, by, x):
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, np.float16, ml_dtypes.bfloat16])
 def test_numpy_scalars_are_arguments(space, dtype):
-    assert_array_equal(launch_for(space, 3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])
+    assert_array_equal(launch_for(3, filled, dtype(5), np.zeros(3, dtype)), [5, 5, 5])

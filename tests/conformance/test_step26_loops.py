@@ -27,7 +27,7 @@ def strided(i, n, s, t, out):
 def test_a_step_known_at_run_time(space, s):
     t = np.arange(20) % 4 + 1
     t[[5, 7]] = -2, -1
-    out = launch_for(space, 20, strided, 30, s, t, np.zeros((20, 3), np.int64))[1]
+    out = launch_for(20, strided, 30, s, t, np.zeros((20, 3), np.int64))[1]
     want = [
         [sum(range(i, 30, s)), sum(j + 1 for j in range(0, 30, k) if j <= 20), sum(range(30, i, -k))]
         for i, k in enumerate(t.tolist())
@@ -39,9 +39,9 @@ def test_a_step_of_zero(space):
     """The loop has no iteration; the checked space raises Python's error."""
     if space == "checked":
         with pytest.raises(pk.CheckError, match=r"test_step26_loops.py:\d+.*zero"):
-            launch_for(space, 2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))
+            launch_for(2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))
         return
-    assert launch_for(space, 2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))[1][0, 0] == 0
+    assert launch_for(2, strided, 30, 0, np.ones(2, int), np.zeros((2, 3), np.int64))[1][0, 0] == 0
 
 
 WEIGHTS = 1.0, 2.0, 3.0
@@ -71,7 +71,7 @@ def test_views_enumerate_and_zip(space):
     a, x, want = np.arange(63.0).reshape(21, 3), np.arange(30.0), np.zeros((21, 7))
     for i in range(21):
         through.fn(i, a, x, want)
-    assert_array_equal(launch_for(space, 21, through, a, x, np.zeros((21, 7)))[2], want)
+    assert_array_equal(launch_for(21, through, a, x, np.zeros((21, 7)))[2], want)
 
 
 @pk.kernel
@@ -89,7 +89,7 @@ def test_a_name_that_holds_a_tuple_again_and_again(space):
     want = np.zeros((21, 2))
     for i in range(21):
         fibonacci.fn(i, want)
-    assert_array_equal(launch_for(space, 21, fibonacci, np.zeros((21, 2))), want)
+    assert_array_equal(launch_for(21, fibonacci, np.zeros((21, 2))), want)
 
 
 @pk.kernel
@@ -104,7 +104,7 @@ def relaxed(team, a, b, n):
 def test_two_views_take_turns(space):
     for n in [0, 3, 4]:
         start = np.random.default_rng(1).normal(size=20)
-        got = launch_for(space, pk.TeamPolicy(1, 8), relaxed, start, np.zeros(20), n)[n % 2]
+        got = launch_for(pk.TeamPolicy(1, 8), relaxed, start, np.zeros(20), n)[n % 2]
         u, k = start.copy(), np.arange(20)
         for _ in range(n):
             u = 0.5 * (u[np.maximum(k - 1, 0)] + u[np.minimum(k + 1, 19)])
@@ -126,7 +126,7 @@ def test_a_name_holds_one_of_several_views(space):
         a, b, c, want = np.arange(5.0), np.arange(10.0)[::2] + 100, -np.arange(8.0), np.zeros(5)
         for i in range(5):
             one_of.fn(i, n, a, b, c, want)
-        assert_array_equal(launch_for(space, 5, one_of, n, a, b, c, np.zeros(5))[3], want)
+        assert_array_equal(launch_for(5, one_of, n, a, b, c, np.zeros(5))[3], want)
 
 
 @pk.kernel
@@ -169,7 +169,7 @@ def test_what_a_name_cannot_hold(space, kernel, b, words):
     if space == "checked" and kernel is of_its_own:
         return  # one index at a time: there is no difference
     with pytest.raises(pk.LoweringError, match=words):
-        launch_for(space, 5, kernel, np.ones(5), b, np.ones(5))
+        launch_for(5, kernel, np.ones(5), b, np.ones(5))
 
 
 @pytest.mark.parametrize(

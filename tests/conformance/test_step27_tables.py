@@ -47,9 +47,7 @@ def test_tables(space, dtype):
     x, want = np.linspace(0, 1, 40).astype(dtype), np.zeros(40)
     for i in range(40):
         looked_up.fn(i, x.astype(float), want)
-    assert_allclose(
-        launch_for(space, 40, looked_up, x, np.zeros(40, dtype))[1], want, rtol=4 * np.finfo(dtype).eps
-    )
+    assert_allclose(launch_for(40, looked_up, x, np.zeros(40, dtype))[1], want, rtol=4 * np.finfo(dtype).eps)
 
 
 def test_a_table_is_what_it_was_at_the_first_launch(space):
@@ -59,9 +57,9 @@ def test_a_table_is_what_it_was_at_the_first_launch(space):
     def copied(i, out):
         out[i] = values[i]
 
-    launch_for(space, 3, copied, np.zeros(3))
+    launch_for(3, copied, np.zeros(3))
     values[:] = 9
-    assert_array_equal(launch_for(space, 3, copied, np.zeros(3)), [0, 1, 2])
+    assert_array_equal(launch_for(3, copied, np.zeros(3)), [0, 1, 2])
 
 
 @pk.kernel
@@ -92,7 +90,7 @@ def written(i, x, out):
 )
 def test_what_a_table_is_not(space, kernel, words):
     with pytest.raises(pk.KernelError, match=words):
-        launch_for(space, 2, kernel, np.ones(2), np.ones(2))
+        launch_for(2, kernel, np.ones(2), np.ones(2))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -118,8 +116,8 @@ def test_a_breakpoint_is_for_the_checked_space(space, monkeypatch):
     x = np.arange(12.0).reshape(4, 3)
     if space != "checked":
         with pytest.raises(pk.LanguageError, match=r"`breakpoint\(\)` is for the checked space"):
-            launch_for(space, 4, stops, x, np.zeros(4))
+            launch_for(4, stops, x, np.zeros(4))
         return
-    launch_for(space, 4, stops, x, np.zeros(4))
+    launch_for(4, stops, x, np.zeros(4))
     assert [(s["i"], s["total"]) for s in seen] == [(1, 12.0), (2, 21.0), (3, 30.0)]
     assert_array_equal(seen[0]["x"], x)

@@ -26,7 +26,9 @@ def test_the_same_numbers_everywhere(space):
     """Compiled spaces agree to the bit; plain Python's logarithm may differ in the last bits."""
     a, weights = 10.0 ** np.linspace(-2, 5, 24), np.array([1.0, 0.0, 2.5])
     args = a, 0.7, weights, np.zeros((3, 24)), np.zeros((24, 5), np.int64)
-    (got, places), (want, there) = (launch_for(where, 24, drawn, *args)[2:] for where in (space, "serial"))
+    (got, places), (want, there) = (
+        launch_for(24, drawn, *args, space=where)[2:] for where in (space, "serial")
+    )
     if space == "checked":
         assert_allclose(got, want, rtol=1e-12)
     else:
@@ -47,13 +49,13 @@ def one_beta(i, a, b, out):
 
 @pytest.mark.parametrize("a", [0.3, 2.5, 1e5])
 def test_gamma_numbers(a):
-    x = launch_for("threads", MANY, one_gamma, a, np.zeros(MANY))
+    x = launch_for(MANY, one_gamma, a, np.zeros(MANY), space="threads")
     assert stats.kstest(x, stats.gamma(a).cdf).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("a, b", [(0.4, 30.0)])
 def test_beta_numbers(a, b):
-    x = launch_for("threads", MANY, one_beta, a, b, np.zeros(MANY))
+    x = launch_for(MANY, one_beta, a, b, np.zeros(MANY), space="threads")
     assert stats.kstest(x, stats.beta(a, b).cdf).pvalue > FALSE_ALARM
 
 
@@ -71,7 +73,7 @@ def one_order(i, counts):
 
 def test_numbers_by_weight():
     weights = np.array([0.5, 0.0, 3.0, 1.0, 0.001], np.float32)
-    counts = launch_for("threads", MANY, one_category, weights, np.zeros(5, np.int64))[1]
+    counts = launch_for(MANY, one_category, weights, np.zeros(5, np.int64), space="threads")[1]
     assert counts[1] == 0
     some = weights > 0
     assert (
@@ -81,7 +83,7 @@ def test_numbers_by_weight():
 
 
 def test_all_orders_are_alike():
-    counts = launch_for("threads", MANY, one_order, np.zeros(64, np.int64))
+    counts = launch_for(MANY, one_order, np.zeros(64, np.int64), space="threads")
     counts = counts[counts > 0]
     assert len(counts) == 24 and stats.chisquare(counts).pvalue > FALSE_ALARM
 
@@ -141,7 +143,7 @@ def test_what_has_no_distribution(word, of, message):
 def test_a_negative_mean_is_found_in_a_kernel():
     with pytest.raises(pk.CheckError, match="assert"):
         pk.parallel_for(pk.RangePolicy(0, 1, space="checked"), one_gamma, -1.0, np.zeros(1))
-    assert np.isnan(launch_for("serial", 1, one_gamma, -1.0, np.zeros(1)))[0]
+    assert np.isnan(launch_for(1, one_gamma, -1.0, np.zeros(1), space="serial"))[0]
 
 
 def test_variates_lower_to_ptx(tmp_path):

@@ -32,7 +32,7 @@ def test_a_part_that_begins_at_the_index(space, dtype, step):
     x = default_rng(1).integers(-9, 9, 2 * N + 8).astype(dtype)[::step][: N + 3]
     w = np.arange(1, 5).astype(dtype)
     want = sum(int(w[k]) * x[k : k + N].astype(int) for k in range(4))
-    assert_array_equal(launch_for(space, N, filtered, w, x, np.zeros(N))[2], want)
+    assert_array_equal(launch_for(N, filtered, w, x, np.zeros(N))[2], want)
 
 
 def test_packs_read_neighbours_at_once():
@@ -75,7 +75,7 @@ def test_lengths_as_in_python(space):
     want = np.zeros((N, 20), np.int64)
     for i in range(N):
         lengths.fn(i, x, a, b, want)
-    assert_array_equal(launch_for(space, N, lengths, x, a, b, np.zeros_like(want))[3], want)
+    assert_array_equal(launch_for(N, lengths, x, a, b, np.zeros_like(want))[3], want)
 
 
 @pk.kernel
@@ -99,7 +99,7 @@ def test_writes_atomics_and_own_arrays(space, width):
     want = np.zeros(2 * N)
     for i in range(N):
         windows.fn(i, width, x, want)
-    assert_array_equal(launch_for(space, N, windows, width, x, np.zeros(2 * N))[1], want)
+    assert_array_equal(launch_for(N, windows, width, x, np.zeros(2 * N))[1], want)
 
 
 @pk.kernel
@@ -116,7 +116,7 @@ def total_of_rows(team, starts, x, out):
 def test_parts_that_a_team_shares_have_one_length(space):
     starts = np.array([0, 3, 3, 20, 53])
     x = np.arange(53.0)
-    out = launch_for(space, pk.TeamPolicy(4), total_of_rows, starts, x, np.zeros(4))[2]
+    out = launch_for(pk.TeamPolicy(4), total_of_rows, starts, x, np.zeros(4))[2]
     assert_array_equal(out, [x[a:b].sum() for a, b in zip(starts, starts[1:])])
 
 
@@ -127,7 +127,7 @@ def backwards(i, x, out):
 
 def test_a_negative_bound_of_an_index_is_noted():
     with pytest.raises(pk.CheckError, match=r"test_step29_parts.py:\d+.*bound -2.*cannot count from the end"):
-        launch_for("checked", 5, backwards, np.zeros(5), np.zeros(5))
+        launch_for(5, backwards, np.zeros(5), np.zeros(5), space="checked")
 
 
 def test_parts_lower_to_ptx(tmp_path):
@@ -149,7 +149,7 @@ def six(a, b, c, x, out):
 def test_six_dimensions(space, order):
     x = default_rng(4).integers(0, 99, (3, 2, 3, 2, 4, 5)).transpose(order)
     policy = pk.MDRangePolicy((0, 0, 0), (*x.shape[:2], x.shape[3]))
-    assert_array_equal(launch_for(space, policy, six, x, np.zeros(x.shape, np.int64))[1], 2 * x + 6)
+    assert_array_equal(launch_for(policy, six, x, np.zeros(x.shape, np.int64))[1], 2 * x + 6)
 
 
 @pk.kernel
@@ -159,7 +159,7 @@ def element_of_five(i, x):
 
 def test_five_dimensions(space):
     x = default_rng(5).normal(size=(N, 2, 1, 3, 2))
-    total = launch_reduce(space, N, element_of_five, x)
+    total = launch_reduce(N, element_of_five, x)
     assert_allclose(total, x[:, 1, 0, 2, 1].sum(), rtol=1e-12)
 
 

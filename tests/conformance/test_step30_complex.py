@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for, launch_reduce, move, space as space
+from ..launching import launch_for, launch_reduce, move
 from .test_ptx import assemble, lower
 
 
@@ -60,7 +60,7 @@ def test_operations_have_the_bits_of_numpy(space, dtype, step):
     x = default_rng(2).normal(size=N).astype(z.real.dtype)
     want = np.zeros((N, 12), dtype)
     by_numpy(z, w, x, want)
-    assert_array_equal(launch_for(space, N, arithmetic, z, w, x, np.zeros_like(want))[3], want)
+    assert_array_equal(launch_for(N, arithmetic, z, w, x, np.zeros_like(want))[3], want)
 
 
 def test_quotients_at_the_edges(space):
@@ -69,7 +69,7 @@ def test_quotients_at_the_edges(space):
     z, w = (v.ravel().copy() for v in np.meshgrid(edges, edges))
     with np.errstate(all="ignore"):
         want = np.array([a / b for a, b in zip(z, w)])
-    got = launch_for(space, len(z), divided, z, w, np.zeros_like(z))[2]
+    got = launch_for(len(z), divided, z, w, np.zeros_like(z))[2]
     assert_array_equal(got.view(float), want.view(float))
 
 
@@ -127,7 +127,7 @@ def test_random_expressions_have_the_bits_of_numpy(space, seed, tmp_path):
         for i in range(N):
             scope["drawn"](i, z, w, want)
     for kernel in (pk.kernel(scope["drawn"]), pk.kernel(scope["drawn"], packed=False)):
-        out = launch_for(space, N, kernel, z, w, np.zeros_like(want))[2]
+        out = launch_for(N, kernel, z, w, np.zeros_like(want))[2]
         assert_array_equal(out.view(float), want.view(float), err_msg=text)
 
 
@@ -141,7 +141,7 @@ def functions(i, z, out, sizes):
 def test_exp_and_abs(space, dtype):
     z = numbers(dtype)[0] * 3
     z[:3] = 0, 2, -1e30  # exp of a real number has no imaginary part
-    _, out, sizes = launch_for(space, N, functions, z, np.zeros_like(z), np.zeros(N, z.real.dtype))
+    _, out, sizes = launch_for(N, functions, z, np.zeros_like(z), np.zeros(N, z.real.dtype))
     eps = np.finfo(dtype).eps
     assert_allclose(out.real, np.exp(z).real, rtol=4 * eps, atol=0)
     assert_allclose(out.imag, np.exp(z).imag, rtol=4 * eps, atol=0)
@@ -175,7 +175,7 @@ def test_a_name_that_is_assigned_again(space):
             while n < 30 and not z.real**2 + z.imag**2 > 4.0:
                 z, n = z * z + c[i], n + 1
             ends[i], want[i] = z, n
-    _, got, counts = launch_for(space, N, mandelbrot, c, 30, np.zeros(N, complex), np.zeros(N, np.int64))
+    _, got, counts = launch_for(N, mandelbrot, c, 30, np.zeros(N, complex), np.zeros(N, np.int64))
     assert_array_equal(counts, want)
     assert_array_equal(got, ends)
 
@@ -199,7 +199,7 @@ def test_tables_constants_and_own_arrays(space):
     x = numbers(np.complex128)[0]
     k = np.arange(8)
     want = [(x[:8] * ROOTS[i * k % 8]).sum() * UNITS[i % 4] + (0.5 - 0.5j) for i in range(16)]
-    got = launch_for(space, 16, transformed, x, np.zeros(16, complex))[1]
+    got = launch_for(16, transformed, x, np.zeros(16, complex))[1]
     assert_allclose(got, want, rtol=1e-13, atol=1e-13)
 
 
@@ -221,8 +221,8 @@ def scaled(i, wave, turn, out):
 def test_arguments_and_rows(space, turn):
     values = numbers(np.complex64, 4 * N, whole=True)[0].reshape(N, 4)
     want = 3j * values[:, 1:].sum(1) * (2 - 1j) + 6
-    out = move(np.zeros(N, np.complex64), space)
-    pk.parallel_for(N, scaled, Wave(3j, move(values, space)), turn, out)
+    out = move(np.zeros(N, np.complex64))
+    pk.parallel_for(N, scaled, Wave(3j, move(values)), turn, out)
     assert_array_equal(pk.asview(out).to_numpy(), want)
 
 
@@ -243,7 +243,7 @@ def shared(team, z, out):
 
 def test_scratch_of_a_team(space):
     z = numbers(np.complex64, 40, whole=True)[0].reshape(5, 8)
-    out = launch_for(space, pk.TeamPolicy(5), shared, z, np.zeros(5, np.complex64))[1]
+    out = launch_for(pk.TeamPolicy(5), shared, z, np.zeros(5, np.complex64))[1]
     assert_array_equal(out, z.sum(1) * 1j + z[:, 3] * 1j + 2j + 2)
 
 
@@ -255,18 +255,18 @@ def each(i, z):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sums(space, dtype):
     z = numbers(dtype, 1000, whole=True)[0]
-    total = launch_reduce(space, 1000, each, z)
+    total = launch_reduce(1000, each, z)
     assert isinstance(total, complex) and total == 2 * z.sum()
-    assert launch_reduce(space, 0, each, z) == 0j
-    total, largest = launch_reduce(space, 1000, with_size, z, reducer=(pk.Sum, pk.Max))
+    assert launch_reduce(0, each, z) == 0j
+    total, largest = launch_reduce(1000, with_size, z, reducer=(pk.Sum, pk.Max))
     assert total == z.sum() and largest == abs(z.real).max()
-    out = pk.zeros(1, dtype, space=space)
-    pk.parallel_reduce(1000, each, move(z, space), out=out)
+    out = pk.zeros(1, dtype)
+    pk.parallel_reduce(1000, each, move(z), out=out)
     assert out.to_numpy()[0] == 2 * z.sum()
 
 
 def test_prefix_sums_of_complex_numbers_are_refused(space):
-    z, (x, y) = move(np.ones(4, complex), space), (pk.zeros(4, space=space) for _ in range(2))
+    z, (x, y) = move(np.ones(4, complex)), (pk.zeros(4) for _ in range(2))
     for out in (x, (x, y)):
         with pytest.raises(
             pk.LanguageError, match=r"expected 1 number\(s\), got 1 value\(s\), among them a complex"
@@ -339,7 +339,7 @@ def truth(i, z, out):
 )
 def test_what_is_not_for_complex_numbers(space, kernel, words):
     with pytest.raises(pk.KernelError, match=rf"test_step30_complex.py:\d+.*{words}"):
-        launch_for(space, 4, kernel, np.ones(4, np.complex64), np.zeros(4))
+        launch_for(4, kernel, np.ones(4, np.complex64), np.zeros(4))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -354,7 +354,7 @@ def test_complex_arrays_lower_to_ptx(dtype, tmp_path):
 
 def test_an_element_outside_is_told_by_its_index():
     with pytest.raises(pk.CheckError, match=r"'z' of length 4 has no element \[4\]"):
-        launch_for("checked", 5, into_parts, np.ones(4, complex), np.zeros(5))
+        launch_for(5, into_parts, np.ones(4, complex), np.zeros(5), space="checked")
 
 
 @pk.kernel

@@ -35,13 +35,13 @@ def members(team):
 
 
 def test_kernels_without_arguments(space):
-    launch_for_all = pk.RangePolicy(0, 5, space=space), pk.MDRangePolicy((0, 0), (2, 5), space=space)
+    launch_for_all = pk.RangePolicy(0, 5), pk.MDRangePolicy((0, 0), (2, 5))
     pk.parallel_for(launch_for_all[0], nothing)
-    assert launch_reduce(space, 5, itself) == 10
-    assert launch_reduce(space, launch_for_all[1], both, reducer=(pk.Sum, pk.Max)) == (10, 4)
-    assert launch_reduce(space, pk.TeamPolicy(3), members) == 3.0
-    out = move(np.zeros(5, np.int64), space)
-    assert pk.parallel_scan(pk.RangePolicy(0, 5, space=space), itself, out=out) == 10
+    assert launch_reduce(5, itself) == 10
+    assert launch_reduce(launch_for_all[1], both, reducer=(pk.Sum, pk.Max)) == (10, 4)
+    assert launch_reduce(pk.TeamPolicy(3), members) == 3.0
+    out = move(np.zeros(5, np.int64))
+    assert pk.parallel_scan(5, itself, out=out) == 10
     pk.plan(launch_for_all[0], nothing)()
 
 
@@ -77,7 +77,7 @@ def test_steps_that_vary_between_ends_that_are_known(space, dtype, packed):
     by, wanted = np.array([3, 1, 2, 7, 11] * 5, dtype), np.zeros(25, np.int64)
     for i in range(25):
         steps.fn(i, by.tolist(), -3, wanted)
-    got = launch_for(space, 25, pk.kernel(steps.fn, packed=packed), by, -3, np.zeros(25, np.int64))[-1]
+    got = launch_for(25, pk.kernel(steps.fn, packed=packed), by, -3, np.zeros(25, np.int64))[-1]
     np.testing.assert_array_equal(got, wanted)
 
 
@@ -121,7 +121,7 @@ WANTED |= {"calls": 251.0, "early": 126.0, "within": 91.0}
 def test_texts_of_250_levels(space, kind):
     kernel = pk.kernel(kernel_of(many(250)[kind]).fn, packed=False)  # LLVM takes long for nested masks
     limit = sys.getrecursionlimit()
-    assert launch_for(space, 2, kernel, np.ones(2))[0] == WANTED[kind]
+    assert launch_for(2, kernel, np.ones(2))[0] == WANTED[kind]
     assert sys.getrecursionlimit() == limit
 
 
@@ -130,7 +130,7 @@ def test_texts_that_are_too_deep_are_refused_with_a_count(space, kind, levels):
     kernel, limit = kernel_of(many(levels)[kind]), sys.getrecursionlimit()
     count = r"40\d\d levels" if kind == "links" else r"2001 function\(s\) that call each other"
     with pytest.raises(pk.LanguageError, match=rf"kernel 'k' .*nested too deeply to be compiled.*{count}"):
-        launch_for(space, 2, kernel, np.ones(2))
+        launch_for(2, kernel, np.ones(2))
     assert sys.getrecursionlimit() == limit
 
 
@@ -173,9 +173,9 @@ def nested(levels):
 def test_records_within_records(space):
     knot = Knot(1.0)
     knot.inner = knot
-    assert launch_for(space, 2, first, np.zeros(2), nested(40))[0] == 1.0
+    assert launch_for(2, first, np.zeros(2), nested(40))[0] == 1.0
     for record in (knot, nested(400), (1, (2, knot))):
         for work in (pk.parallel_for, pk.plan, pk.explain, pk.check):
-            out = move(np.zeros(2), space)
+            out = move(np.zeros(2))
             with pytest.raises(pk.DTypeError, match="'first' .*argument 'record'.*50 levels, or itself"):
-                work(pk.RangePolicy(0, 2, space=space), first, out, record)
+                work(pk.RangePolicy(0, 2), first, out, record)

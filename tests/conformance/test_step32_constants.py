@@ -171,7 +171,7 @@ def large(i, out):
 
 def test_a_whole_number_is_rounded_once(space):
     """By way of a float64 it would be rounded to the midpoint of two float32 numbers, and then down."""
-    out = launch_for(space, 1, large, np.zeros(4, f32))
+    out = launch_for(1, large, np.zeros(4, f32))
     up = 2.0**60 + 2.0**37
     assert_array_equal(out, np.array([1e30, up, -up, 0.1], f32))
 
@@ -191,7 +191,7 @@ def tables(i, k, out):
 def test_tables_and_complex_constants(space):
     with np.errstate(over="ignore"):
         wanted = f64([f32(0.1), f32(0.1), f32(1e40), f32(0.1), f32(0.7)])
-    assert_array_equal(launch_for(space, 1, tables, 0, np.zeros(5)), wanted)
+    assert_array_equal(launch_for(1, tables, 0, np.zeros(5)), wanted)
 
 
 @pk.kernel
@@ -202,7 +202,7 @@ def double_in_single(i, x, v, strong, out):
 
 def test_a_literal_that_meets_a_float64_keeps_its_digits(space):
     """In a kernel of float32 a Python float among the arguments is a float32."""
-    out = launch_for(space, 1, double_in_single, np.ones(1, f32), 0.1, f64(0.1), np.zeros(2, f32))[1]
+    out = launch_for(1, double_in_single, np.ones(1, f32), 0.1, f64(0.1), np.zeros(2, f32))[1]
     assert out[0] == 0.0 and out[1] == f32((f64(f32(0.1)) - 0.1) * 1e9)
 
 
@@ -219,5 +219,5 @@ def test_a_float_cut_off_wraps_where_it_is_stored(space, value):
     found = []
     for n in (value, pk.static(value)):
         arrays = np.zeros(3, np.int32), np.zeros(3, np.int64)
-        found.append(launch_for(space, 3, pk.kernel(cuts_off), n, *arrays))
+        found.append(launch_for(3, pk.kernel(cuts_off), n, *arrays))
     assert_array_equal(found[0], found[1])

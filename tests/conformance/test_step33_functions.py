@@ -94,13 +94,11 @@ def close():
 
 def test_each_function_has_its_own_code(space, close):
     for f in FUNCTIONS:
-        close(launch_for(space, len(X), applied, f, X, np.zeros_like(X))[1], [f(v) for v in X])
-        close(
-            launch_for(space, len(X), modelled, Model(0.5, f), X, np.zeros_like(X))[1], [f(v / 2) for v in X]
-        )
+        close(launch_for(len(X), applied, f, X, np.zeros_like(X))[1], [f(v) for v in X])
+        close(launch_for(len(X), modelled, Model(0.5, f), X, np.zeros_like(X))[1], [f(v / 2) for v in X])
     for f, g in ((square, square), (square, cubic), (cubic, square), (square, None)):
         wanted = [twice(f, v) + (g(v) if g else 0.0) for v in X]
-        close(launch_for(space, len(X), combined, f, g, X, np.zeros_like(X))[1], wanted)
+        close(launch_for(len(X), combined, f, g, X, np.zeros_like(X))[1], wanted)
 
 
 @pk.kernel
@@ -110,20 +108,20 @@ def counted(i, draw, out):
 
 def test_random_functions_with_parameters(space):
     for draw in (pk.random.poisson, pk.random.gamma):
-        found = launch_for(space, 4, counted, draw, np.zeros(4))
+        found = launch_for(4, counted, draw, np.zeros(4))
         assert_allclose(found, draw(1, np.arange(4), 0, 3.0), rtol=1e-14)
 
 
 def test_reductions_scans_and_teams_take_functions(space, close):
-    x = move(X, space)
+    x = move(X)
     for f in (square, cubic, np.exp):
         wanted = np.array([f(v) for v in X])
-        close(launch_reduce(space, len(X), value, f, X), wanted.sum())
-        out = move(np.zeros_like(X), space)
-        close(pk.parallel_scan(pk.RangePolicy(0, len(X), space=space), value, f, x, out=out), wanted.sum())
+        close(launch_reduce(len(X), value, f, X), wanted.sum())
+        out = move(np.zeros_like(X))
+        close(pk.parallel_scan(len(X), value, f, x, out=out), wanted.sum())
         close(out.to_numpy() if isinstance(out, pk.View) else out, np.cumsum(wanted))
     for reducer, numbers in ((pk.Sum, X), (pk.Max, X[-1:])):  # for one number the other members have 0
-        got = launch_for(space, pk.TeamPolicy(1, 32), rows, square, reducer, numbers, np.zeros(1))[1]
+        got = launch_for(pk.TeamPolicy(1, 32), rows, square, reducer, numbers, np.zeros(1))[1]
         close(got, [np.sum(numbers * numbers)])
 
 

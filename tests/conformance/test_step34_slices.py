@@ -70,23 +70,23 @@ def test_slices_are_those_of_numpy(space, kernel, n):
         wanted = np.ones((n, n), dtype)
         for i in range(n):
             kernel(i, x, wanted)
-        got = launch_for(space, n, kernel, x, np.ones((n, n), dtype))[1]
+        got = launch_for(n, kernel, x, np.ones((n, n), dtype))[1]
         assert_allclose(got, wanted, rtol=tol, atol=tol * n)
 
 
 def test_reductions_teams_integers_and_complex_numbers(space):
     x = default_rng(2).normal(size=(5, 6))
-    assert_allclose(launch_reduce(space, 5, value, x), (x * x).sum(), rtol=1e-13)
+    assert_allclose(launch_reduce(5, value, x), (x * x).sum(), rtol=1e-13)
     rows = 2 * x[:, :4]
     rows[:, 1:] -= rows[:, :1]
-    got = launch_for(space, pk.TeamPolicy(5, 32), held, x, np.zeros((5, 4)))[1]
+    got = launch_for(pk.TeamPolicy(5, 32), held, x, np.zeros((5, 4)))[1]
     assert_allclose(got, rows + rows.sum(1)[:, None], rtol=1e-13)
     for dtype in (np.int32, np.uint8, np.bool_):
         whole = np.array([[2**31 - 1, 2**31 - 2, 7]]).astype(dtype)
-        got = launch_for(space, 1, pk.kernel(_sum), whole, np.zeros(1, np.int64))[1]
+        got = launch_for(1, pk.kernel(_sum), whole, np.zeros(1, np.int64))[1]
         assert got[0] == whole.sum()  # summed in 64 bits
     z = (x + 1j)[:, :3]
-    got = launch_for(space, 5, pk.kernel(_scaled), z, np.zeros_like(z))[1]
+    got = launch_for(5, pk.kernel(_scaled), z, np.zeros_like(z))[1]
     assert_allclose(got, z * 1j + z, rtol=1e-13)
 
 
@@ -109,7 +109,7 @@ def test_slices_lower_for_a_gpu():
 
 def test_shapes_that_differ_are_found_in_the_checked_space():
     with pytest.raises(pk.CheckError, match="the shapes of arrays differ"):
-        launch_for("checked", 3, added, np.ones((3, 4)), np.ones((3, 5)))
+        launch_for(3, added, np.ones((3, 4)), np.ones((3, 5)), space="checked")
 
 
 def _shifted(i, x, y):
@@ -151,4 +151,4 @@ def _text(i, x, y):
 )
 def test_what_slices_are_not_is_refused(text, error, message):
     with pytest.raises(error, match=message):
-        launch_for("serial", 4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)))
+        launch_for(4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)), space="serial")

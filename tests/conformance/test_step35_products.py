@@ -77,9 +77,9 @@ def check(space, dtype, shape, *, team=32, odd=False, hows=(0, 1)):
     want, policy = wanted(a, b, c), pk.TeamPolicy(1, team)
     for how in hows:
         given = [(a, b), (a.T.copy(), b.T.copy()), (np.vstack([a[:1], a]), np.hstack([b[:, :1], b]))][how]
-        *_, found = launch_for(space, policy, of_views, *map(pk.static, (m, n, how)), *given, c)
+        *_, found = launch_for(policy, of_views, *map(pk.static, (m, n, how)), *given, c, space=space)
         same_bits(found, want)
-    *_, found = launch_for(space, policy, of_scratch, *map(pk.static, shape), a, b, c)
+    *_, found = launch_for(policy, of_scratch, *map(pk.static, shape), a, b, c, space=space)
     same_bits(found, want)
 
 
@@ -112,7 +112,7 @@ def test_products_of_all_small_shapes(space, dtype, m):
 def test_tensor_cores_are_asked_for_their_order(space):
     """A kernel that requests the order counts all of its numbers where products are certainly chains of
     fma."""
-    assert launch_for(space, pk.TeamPolicy(1, 32), in_order, np.zeros(1, np.int64))[0] == 128
+    assert launch_for(pk.TeamPolicy(1, 32), in_order, np.zeros(1, np.int64))[0] == 128
 
 
 @pytest.mark.parametrize(("capability", "steps"), [((9, 0), True), ((8, 0), False)])
@@ -177,7 +177,7 @@ def no_tile(team, a, b, c):
 )
 def test_what_is_no_product_is_refused_with_its_line(space, kernel, words):
     with pytest.raises(KernelError, match="test_step35_products.py:") as refused:
-        launch_for(space, pk.TeamPolicy(1, 4), kernel, *(np.zeros((4, 4)) for _ in range(3)))
+        launch_for(pk.TeamPolicy(1, 4), kernel, *(np.zeros((4, 4)) for _ in range(3)))
     assert words in str(refused.value)
 
 

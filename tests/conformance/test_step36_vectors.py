@@ -106,13 +106,13 @@ def test_vectors_are_those_of_plain_python(space, kernel, dtype, tol):
     wanted = np.ones((9, 6), dtype)
     for i in range(9):
         kernel(i, x, wanted)
-    got = launch_for(space, 9, kernel, x, np.ones((9, 6), dtype))[1]
+    got = launch_for(9, kernel, x, np.ones((9, 6), dtype))[1]
     assert_allclose(got, wanted, rtol=tol, atol=tol)
 
 
 def test_a_vector_is_an_argument(space):
     x, m = np.arange(12.0).reshape(4, 3), pk.matrix((1.0, 2.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.0, 1.0))
-    got = launch_for(space, 4, pk.kernel(_mapped), m, DOWN, x, np.zeros((4, 3)))[1]
+    got = launch_for(4, pk.kernel(_mapped), m, DOWN, x, np.zeros((4, 3)))[1]
     assert_allclose(got, x @ m.T + DOWN, rtol=1e-13)
 
 
@@ -122,7 +122,7 @@ def _mapped(i, m, shift, x, y):
 
 def test_complex_numbers_are_summed(space):
     z = np.exp(1j * np.arange(24.0)).reshape(6, 4)
-    got = launch_for(space, 6, pk.kernel(_dots), z, np.zeros(3, complex))[1]
+    got = launch_for(6, pk.kernel(_dots), z, np.zeros(3, complex))[1]
     wanted = np.zeros(3, complex)
     for i in range(6):
         _dots(i, z, wanted)
@@ -164,7 +164,7 @@ REFUSED = {
 def test_what_vectors_are_not_is_refused(line, message):
     text = f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x, y):\n    {line}\n"
     with pytest.raises(KernelError, match=message):
-        launch_for("serial", 3, load(text, f"<{line}>")["k"], np.ones((3, 4)), np.ones((3, 4)))
+        launch_for(3, load(text, f"<{line}>")["k"], np.ones((3, 4)), np.ones((3, 4)), space="serial")
 
 
 @pytest.mark.parametrize(
@@ -179,4 +179,4 @@ def test_what_vectors_are_not_is_refused(line, message):
 def test_what_is_outside_is_found(line, message):
     text = f"import portable as pk\n\n\n@pk.kernel\ndef k(i, x, y):\n    {line}\n"
     with pytest.raises(pk.CheckError, match=message):
-        launch_for("checked", 3, load(text, f"<{line}>")["k"], np.ones((3, 4)), np.ones((3, 4)))
+        launch_for(3, load(text, f"<{line}>")["k"], np.ones((3, 4)), np.ones((3, 4)), space="checked")

@@ -47,7 +47,7 @@ def test_arguments_have_names(space):
 
 
 def test_reductions_and_scans_take_them_too(space):
-    policy, x, out = pk.RangePolicy(0, 5, space=space), move(X, space), move(np.zeros(5), space)
+    policy, x, out = pk.RangePolicy(0, 5), move(X), move(np.zeros(5))
     assert pk.parallel_reduce(policy, entry, x) == 55.0
     assert pk.parallel_reduce(policy, entry, power=1, x=x) == 15.0
     assert pk.parallel_scan(policy, functools.partial(entry, power=1), x, out=out) == 15.0

@@ -73,7 +73,7 @@ GROUPS = [TRAPS[k : k + 10] for k in range(0, len(TRAPS), 10)]
 def test_traps(space, group):
     slopes = tuple(pk.derivative(f, ("x", "y"), value=True) for f in group)
     out = np.zeros((len(group), 4, len(X)))
-    *_, found = launch_for(space, len(X), values_and_slopes, tuple(group), slopes, X, Y, out)
+    *_, found = launch_for(len(X), values_and_slopes, tuple(group), slopes, X, Y, out, space=space)
     for f, (value, again, *derived) in zip(group, found):
         assert value.tobytes() == again.tobytes(), f.name
         for i, (x, y) in enumerate(zip(X.tolist(), Y.tolist())):
