@@ -28,7 +28,6 @@ from ..shared import (
 from . import chains, launches, offspring
 from .checks import MOST
 from .small_kernels import MOST as SHORT
-from .weight_kernels import ordered_numpy
 from .weights import ROOM, ROWS, Tables, Weights, metropolis_steps
 
 # A draw that takes more proposals than this on average is refused: other schemes are faster by orders of
@@ -66,14 +65,9 @@ class Call:
             self.largest()
 
     def largest(self):
-        """Return the largest weight of each row if there are tables; raise if the weights are unusable."""
-        if self.short is None:
-            return self.tables.check(self.weights, self.degenerate_allowed)
-        extremes = self.short.to_numpy()
-        if np.count_nonzero(extremes[:, 2]):
-            largest, smallest = ordered_numpy(extremes[:, :2]).T
-            self.weights.check(largest, smallest, self.degenerate_allowed)
-        return None
+        """Return the largest weight of each row; raise if the weights are unusable."""
+        extremes = self.tables.extremes if self.short is None else self.short
+        return self.weights.check(extremes, self.degenerate_allowed)
 
     def draw(self, scheme, *options, sums=True):
         """Draw ancestors of each row by a scheme; `sums`: add up the weights first."""

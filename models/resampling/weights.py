@@ -168,9 +168,12 @@ class Weights(RowsOrVector):
         """Return the given array, which is not a View, in float32 or float64."""
         return self.given if self.given.dtype in _FLOATS else self.given.astype(np.float64)
 
-    def check(self, largest, smallest, degenerate_allowed):
-        """Raise an error if weights with these extremes of each row are unusable."""
+    def check(self, extremes, degenerate_allowed=False):
+        """Raise an error if weights with these extremes of each row, a View, are unusable; waits for the
+        space. Return the largest of each row."""
+        largest, smallest = weight_kernels.ordered_numpy(extremes.to_numpy()[:, :2]).T
         check_extremes(self.given, self.name, self.log, largest, smallest, degenerate_allowed)
+        return largest
 
 
 @functools.lru_cache(maxsize=64)
@@ -191,7 +194,7 @@ def _form(n_rows, n, n_ancestors, space):
 
 
 class Tables:
-    """Tables of weights for the kernels, kept on the space: only `check` waits for it.
+    """Tables of weights for the kernels, kept on the space: only `is_usable` waits for it.
 
     Parameters
     ----------
@@ -289,22 +292,12 @@ class Tables:
         """Workspace of Q_i."""
         return self.room("cumulative", (self.n_rows, self.n), np.uint64)
 
-    def range(self):
-        """Return (largest, smallest) of each row, float64 on the host; waits for the space."""
-        return weight_kernels.ordered_numpy(self.extremes.to_numpy()[:, :2]).T
-
     def is_usable(self, log):
         """Return True if there is a single row and it is certainly usable; waits for the space."""
         numbers = self.extremes.to_numpy()
         largest, smallest, _ = numbers[0].tolist()
         lowest = weight_kernels.LOWEST if log else 0
         return len(numbers) == 1 and lowest < largest < weight_kernels.INFINITE and (log or smallest >= 0)
-
-    def check(self, weights, degenerate_allowed=False):
-        """Raise an error if the weights are unusable; waits for the space. Return the largest of each row."""
-        largest, smallest = self.range()
-        weights.check(largest, smallest, degenerate_allowed)
-        return largest
 
 
 def _moments(weights, log_weights, degenerate_allowed=False):
@@ -315,7 +308,7 @@ def _moments(weights, log_weights, degenerate_allowed=False):
     tables.find_extremes()
     parts = pk.empty((w.n_rows, tables.n_tiles, 2))
     launch(tables.wide_tiles, kernels.moments, tables.tile_size, *tables.known, parts)
-    largest = tables.check(w, degenerate_allowed)
+    largest = w.check(tables.extremes, degenerate_allowed)
     return w, largest, *np.add.accumulate(parts.to_numpy(), axis=1)[:, -1].T  # summed in order of the tiles
 
 
