@@ -103,8 +103,7 @@ class Sweeps:
 
     def prepare(self, piece):
         """Return a Block of the points of a piece less the centre, one a column."""
-        given = piece.rows.read() if isinstance(piece.rows, Stretch) else read(piece.rows)
-        rows, weights = reached(given, self.space), piece.weights
+        rows, weights = reached(read(piece.rows), self.space), piece.weights
         width = padded(rows.shape[0], self.dtype)
         with pk.use(self.space):
             x, flaw, total = pk.empty((self.p, width), self.dtype), pk.empty(1), pk.empty(1)

@@ -400,4 +400,4 @@ def read(rows: Array | Mapped | Part) -> Array:
     InputError
         Their file does not exist, or has changed.
     """
-    return rows.read() if isinstance(rows, (Mapped, Part)) else rows
+    return rows.read() if hasattr(rows, "read") else rows
