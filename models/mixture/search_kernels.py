@@ -179,8 +179,7 @@ def group_entropies(team, n, begins, members, pairs, joint, lse, total):
             both += of_a * pk.log1p(of_b / of_a) + of_b * pk.log1p(of_a / of_b)
         one += of_a
         other += of_b
-    both, one, other = team.reduce(both), team.reduce(one), team.reduce(other)
-    if team.single():
-        total[q, 0] += both
-        total[q, 1] += one
-        total[q, 2] += other
+    for c, own in enumerate((both, one, other)):
+        own = team.reduce(own)
+        if team.single():
+            total[q, c] += own

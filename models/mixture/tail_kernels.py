@@ -65,11 +65,10 @@ def sum_tails(team, n, p, tails, joint, lse, total):
         count += r
         weight += r * u
         spread += r * (pk.log(u) - u)
-    count, weight, spread = team.reduce(count), team.reduce(weight), team.reduce(spread)
-    if team.single():
-        total[j, 0] = count
-        total[j, 1] = weight
-        total[j, 2] = spread
+    for c, own in enumerate((count, weight, spread)):
+        own = team.reduce(own)
+        if team.single():
+            total[j, c] = own
 
 
 @pk.kernel

@@ -21,10 +21,10 @@ def moments(team, tile_size, log, w, extremes, found):
         x = pk.exp(pk.float64(w[r, i]) - largest) if log else pk.float64(w[r, i]) / largest
         total += x
         squares += x * x
-    total, squares = team.reduce(total), team.reduce(squares)
-    if team.single():
-        found[r, tile, 0] = total
-        found[r, tile, 1] = squares
+    for c, own in enumerate((total, squares)):
+        own = team.reduce(own)
+        if team.single():
+            found[r, tile, c] = own
 
 
 @pk.kernel
