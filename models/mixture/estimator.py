@@ -417,7 +417,7 @@ class DirichletMixture(Fitted):
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
-                sweeps |= {"store": store, "step": lambda done: shown.update(task, completed=done)}
+                sweeps |= {"store": store, "step": lambda done, *_: shown.update(task, completed=done)}
                 return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, **sweeps)
 
     def _check_parameters(self):

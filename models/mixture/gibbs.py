@@ -8,8 +8,8 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import NOWHERE, Store, launch, need, stopped
-from ..shared.posteriors import mixing, warn
+from ..shared import NOWHERE, launch, need, stopped
+from ..shared.posteriors import mixing, run_steps, warn
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
 from .posterior import Posterior
@@ -84,22 +84,15 @@ def sample(
     seed,
     n_moves=1,
     store=NOWHERE,
-    step=lambda sweep: None,
+    step=lambda *done: None,
 ):
     """Return draws from a chain that starts at `components`; see `DirichletMixture.sample_posterior`."""
     assignment_solver()  # raises an error now if SciPy is missing, not after the first sweep
-    chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, store, step)
-    n_sweeps, parts = n_warmup + n_draws * n_thin, []
-    try:
-        for part in store.chain("sweeps", n_sweeps, chain.run):
-            step(min(int(part["end"]), n_sweeps))  # also for parts that were stored before
-            parts.append(part)
-            if chain.stop is not None:
-                break
-    except KeyboardInterrupt as error:
-        chain.stop = error
-    if chain.stop is not None and not any(len(part["alpha"]) for part in parts):
-        raise chain.stop
+    chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, step)
+    n_sweeps = n_warmup + n_draws * n_thin
+    parts, stop = run_steps(store, "sweeps", n_sweeps, chain)
+    if stop is not None and not any(len(part["alpha"]) for part in parts):
+        raise stop
     found = {name: np.concatenate([part[name] for part in parts])[:n_draws] for name in _ROW}
     likelihoods, accepted = (
         np.concatenate([p[name] for p in parts]) for name in ("log_likelihood", "accepted")
@@ -109,8 +102,8 @@ def sample(
         likelihoods = np.append(likelihoods, points.log_likelihood(_components(parts[-1], "state")))
     share = float(accepted[:n_sweeps].sum()) / max(n_moves * min(n_sweeps, len(accepted)), 1)
     draws = Posterior(**found, log_likelihood=likelihoods[after], covariance=kind, accepted=share)
-    if chain.stop is not None:
-        raise stopped(chain.stop, draws)
+    if stop is not None:
+        raise stopped(stop, draws)
     told = {"log-likelihood": draws.log_likelihood[None], "alpha": draws.alpha[None]}
     notes = mixing(told, "take more n_draws, or a longer n_warmup")
     warn(notes)
@@ -119,7 +112,7 @@ def sample(
 
 @dataclass(eq=False)
 class _Chain:
-    """Successive sweeps, in parts that a store keeps.
+    """Successive sweeps, for `run_steps`.
 
     Components of a draw are matched to those of a reference with which they share most points. The reference
     is the mode, or with burn-in the burn-in state of largest likelihood, which is itself matched to the mode.
@@ -133,56 +126,47 @@ class _Chain:
     n_thin: int
     seed: int
     n_moves: int
-    store: Store
-    step: Callable
-    stop: KeyboardInterrupt | None = None
+    tell: Callable
+    piece, finished = 1, False
 
     def __post_init__(self):
         self._assignments, self._labels = Assignments(self.points, self.seed), None
         self._moves = self.n_moves and SplitMerge(
             self.points, self.kind, self.prior, self._assignments.labels, self.seed
         )
+        self._state = self.start, self.prior.shape / self.prior.rate, self.start, -np.inf
 
-    def run(self, before, begin, end):
-        """Return the draws of sweeps `begin` to `end`, and the state after them; for `Store.chain`."""
-        state = self.start, self.prior.shape / self.prior.rate, self.start, -np.inf
-        if before is not None:
-            first, reference = (_components(before, name) for name in ("state", "reference"))
-            state = first, float(before["state_alpha"]), reference, float(before["best"])
-        rows, swept, sweep = [], [], begin
-        while sweep < end and not (sweep > begin and self.store.due()):
-            try:
-                state, row, *own = self._sweep(sweep, *state)
-            except KeyboardInterrupt as error:
-                if sweep == begin:
-                    raise
-                self.stop = error
-                break
-            swept.append(own)
-            rows += row
-            sweep += 1
-            self.step(sweep)
-        components, alpha, reference, best = state
+    def resume(self, part):
+        """Take the state after a part."""
+        first, reference = (_components(part, name) for name in ("state", "reference"))
+        self._state = first, float(part["state_alpha"]), reference, float(part["best"])
+        self.tell(int(part["end"]))
+
+    def advance(self, sweep):
+        """Make a sweep; return the log-likelihood before it, the number of accepted moves, and a list with
+        the draw or an empty one."""
+        self._state, *record = self._sweep(sweep, *self._state)
+        return record
+
+    def part(self, seen):
+        """Return the draws of sweeps, and the state after them."""
+        components, alpha, reference, best = self._state
+        likelihoods, accepted, rows = zip(*seen)
+        rows = sum(rows, [])
         k, p = components.means.shape
         columns = zip(*rows) if rows else [()] * len(_ROW)
         shapes = (k,), (k, p), covariance.shape(self.kind, k, p), (), (k,)
-        found = {
-            "log_likelihood": [own[0] for own in swept],
-            "end": sweep,
-            "state_alpha": alpha,
-            "best": best,
-        }
+        found = {"log_likelihood": likelihoods, "state_alpha": alpha, "best": best}
         found |= _arrays(components, "state") | _arrays(reference, "reference")
         found = {name: np.array(own) for name, own in found.items()}
-        found["accepted"] = np.array([own[1] for own in swept], int)
+        found["accepted"] = np.array(accepted, int)
         return found | {
             name: np.reshape(column, (len(rows), *shape))
             for name, column, shape in zip(_ROW, columns, shapes)
         }
 
     def _sweep(self, sweep, components, alpha, reference, best):
-        """Make one sweep. Return the state after it, a list with the draw or an empty one, the log-likelihood
-        before it, and the number of accepted moves."""
+        """Make one sweep. Return the state after it, and the record as `advance`."""
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence(self.seed, spawn_key=(sweep,))))
         likelihood, sums = self._assignments.draw(components, sweep)
         if sweep < self.n_warmup and likelihood > best:
@@ -198,7 +182,7 @@ class _Chain:
             order = self._order(reference)
             own = covariances if self.kind == "tied" else covariances[order]
             row = [(np.exp(log_weights)[order], means[order], own, alpha, sums[0][order])]
-        return (components, alpha, reference, best), row, likelihood, done
+        return (components, alpha, reference, best), likelihood, done, row
 
     def _order(self, reference):
         """Return the draw's components in the order of the matched numbers."""

@@ -311,10 +311,10 @@ def search(
     (filters, own), make = filters_of(model, sampling), functools.partial(Searches, n_repeats=n_repeats)
     how = {"sd": sd, "cooling": cooling, "initial": list(initial), "columns": columns}
     given = of_model(sampling, model, filters, n, observations, make, own, **how)
-    known, found, loop, _ = run_loop(sampling, "IF2", *given)
-    if loop.stop is not None:
-        raise loop.stop
-    (ends, logs, rise), nans = found, loop.sampler.nans
+    sampler, (ends, logs, rise), stop = run_loop(sampling, "IF2", *given)
+    if stop is not None:
+        raise stop
+    nans = sampler.nans
     # of the default number of iterations, or of more
     allowed = _NEAR * min(n_iterations / 100, 1.0)
     notes = (f"{nans.counts.sum()} filters died of NaN: {nans.first}",) * bool(nans.first)
@@ -323,4 +323,4 @@ def search(
         notes += (said,)
     for note in notes:
         warn(note)
-    return known, ends, logs, notes
+    return sampler.priors, ends, logs, notes

@@ -30,7 +30,7 @@ from ..shared import (
     local_space,
     stopped,
 )
-from ..shared.posteriors import mixing, warn
+from ..shared.posteriors import mixing, run_steps, warn
 from .banks import Problem
 from .nan_source import OnNan
 from .posterior import Posterior
@@ -170,11 +170,13 @@ def draw(sampling, name, parameters, begin, settings):
     ClusterError
         A worker has another version or lacks the space; the scheduler is gone.
     """
-    known, fields, loop, complete = run_loop(sampling, name, parameters, begin, settings)
-    n_nan, nan_from = loop.parts[-1]["n_nan"], loop.parts[-1]["nan_from"]
+    sampler, fields, stop = run_loop(sampling, name, parameters, begin, settings)
+    known, complete, n_nan = sampler.priors, sampler.complete, sampler.nans.counts
     by_name = dict(zip(known.free, np.moveaxis(fields["draws"], -1, 0)))
-    mixed = (mixing(by_name, loop.sampler.remedy) if complete else ()) + fields.pop("notes", ())
-    undefined = (f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {nan_from}",)
+    mixed = (mixing(by_name, sampler.remedy) if complete else ()) + fields.pop("notes", ())
+    undefined = (
+        f"{n_nan.sum()} log-likelihoods were NaN and their proposals rejected: {sampler.nans.first}",
+    )
     posterior = Posterior(
         names=known.free,
         priors=known.texts,
@@ -187,8 +189,8 @@ def draw(sampling, name, parameters, begin, settings):
         n_nan=n_nan,
         **fields,
     )
-    if loop.stop is not None:
-        raise stopped(loop.stop, posterior)
+    if stop is not None:
+        raise stopped(stop, posterior)
     warn(mixed)
     if n_nan.any():
         warnings.warn(undefined[0], RuntimeWarning, stacklevel=3)
@@ -200,12 +202,10 @@ def run_loop(sampling, name, parameters, begin, settings):
 
     Returns
     -------
-    priors : Priors
+    sampler : Chained
     found : dict
-        Result of the sampler's `drawn`.
-    loop : Loop
-    complete : bool
-        True if all steps were done.
+        Result of its `drawn`.
+    stop : KeyboardInterrupt or None
     """
     n_chains, seed = check_count(sampling.n_chains, "n_chains"), check_seed(sampling.seed)
     n_draws = check_count(sampling.n_draws, "n_draws")
@@ -228,11 +228,10 @@ def run_loop(sampling, name, parameters, begin, settings):
         }
         with Store(sampling.checkpoint, f"resampling.{name}", settings) as store:
             sampler.start(given)
-            loop = Loop(sampler, n_draws, n_warmup)
-            complete = loop.run(store, sampling.progress)
-        if not loop.parts:
-            raise loop.stop
-        return known, sampler.drawn(loop.parts, n_draws, n_warmup), loop, complete
+            parts, stop = sampler.run(store, n_draws, n_warmup, sampling.progress)
+        if not parts:
+            raise stop
+        return sampler, sampler.drawn(parts, n_draws, n_warmup), stop
 
 
 def without_chains(options, *others):
@@ -256,7 +255,11 @@ def without_chains(options, *others):
 
 
 class Chained:
-    """Common parts of samplers of chains: the problem, `points`, and draws that are the chains' states."""
+    """Common parts of samplers of chains: the problem, `points`, and draws that are the chains' states.
+
+    A sampler has `start(given)`, `step(number, warm)` and `step_record()`, the record of a step, and
+    `arrays()`, the state that `restore(arrays)` takes; `run` makes its steps.
+    """
 
     remedy = "take more n_draws, longer n_warmup, or more particles (`particles_needed`)"
     finished, piece = False, 10
@@ -264,6 +267,41 @@ class Chained:
     def __init__(self, problem):
         self.problem, self.priors, self.nans = problem, problem.priors, Nans(problem.n_chains)
         self.n_chains, self.seed = problem.n_chains, problem.seed
+
+    def run(self, store, n_draws, n_warmup, progress):
+        """Make the steps; return the arrays of their parts, and the interruption that ended them or None."""
+        self._n_warmup, n_steps = n_warmup, self.n_steps(n_draws, n_warmup)
+        with bar(progress, "{task.fields[rates]}") as self._bar:
+            self._task = self._bar.add_task(f"{self.n_chains} chains", total=n_steps, rates="")
+            parts, stop = run_steps(store, "steps", n_steps, self)
+        if parts:
+            self.resume(parts[-1])
+            self.complete = bool(parts[-1].get("finished") or parts[-1]["end"] >= n_steps)
+        return parts, stop
+
+    def resume(self, part):
+        """Take the state after a part."""
+        self.restore(part)
+        self.nans.restore(part)
+
+    def advance(self, number):
+        """Make a step; return its record."""
+        self.step(number, warm=number < self._n_warmup)
+        return {name: np.copy(value) for name, value in self.step_record().items()}
+
+    def tell(self, done, seen):
+        """Show the number of steps that are done, and the share of accepted proposals."""
+        rate = np.mean([one["moved"] for one in seen])
+        self._bar.update(self._task, completed=done, rates=f"accepted: {rate:.0%}")
+
+    def part(self, seen):
+        """Return the arrays of a part, given the records of its steps."""
+        return {
+            "finished": np.array(self.finished),
+            **{name: np.array([one[name] for one in seen]) for name in seen[0]},
+            **self.arrays(),
+            **self.nans.arrays(),
+        }
 
     def table(self, values):
         """Return all parameters of rows."""
@@ -338,63 +376,6 @@ class Nans:
 
     def restore(self, arrays):
         self.counts, self.first = arrays["n_nan"].copy(), str(arrays["nan_from"])
-
-
-class Loop:
-    """A sampler's steps, in parts that are kept; `stop` is the interruption that ended them, or None.
-
-    A sampler has `start(given)`, `n_steps(n_draws, n_warmup)`, `step(number, warm)`, `step_record()`,
-    `finished`, `arrays()`, `restore(arrays)`, and `drawn(parts, n_draws, n_warmup)`, with n_chains, remedy,
-    nans and `piece`, the number of steps between two updates of progress and checkpoints.
-    """
-
-    def __init__(self, sampler, n_draws, n_warmup):
-        self.sampler, self.n_warmup = sampler, n_warmup
-        self.n_steps, self.stop = sampler.n_steps(n_draws, n_warmup), None
-        self.parts: list[dict] = []
-
-    def run(self, store, progress):
-        """Run the steps; return True if all were done. `parts` gets the arrays of those that were."""
-        parts, self.store = self.parts, store
-        with bar(progress, "{task.fields[rates]}") as self._bar:
-            self._task = self._bar.add_task(f"{self.sampler.n_chains} chains", total=self.n_steps, rates="")
-            try:
-                for part in store.chain("steps", self.n_steps, self._part):
-                    parts.append(part)
-                    if self.stop is not None or part.get("finished"):
-                        break
-            except KeyboardInterrupt as error:
-                self.stop = error
-        return bool(parts) and bool(parts[-1].get("finished") or parts[-1]["end"] >= self.n_steps)
-
-    def _part(self, before, first, stop):
-        sampler, seen = self.sampler, []
-        if before is not None:
-            sampler.restore(before)
-            sampler.nans.restore(before)
-        done = first
-        try:
-            while done < stop and not sampler.finished:
-                sampler.step(done, warm=done < self.n_warmup)
-                done += 1
-                seen.append({name: np.copy(value) for name, value in sampler.step_record().items()})
-                if done % sampler.piece == 0:
-                    rate = np.mean([one["moved"] for one in seen])
-                    self._bar.update(self._task, completed=done, rates=f"accepted: {rate:.0%}")
-                    if self.store.due():
-                        break
-        except KeyboardInterrupt as error:
-            if not seen:
-                raise
-            self.stop = error
-            del seen[done - first :]
-        return {
-            "end": np.array(done),
-            "finished": np.array(sampler.finished),
-            **{name: np.array([one[name] for one in seen]) for name in seen[0]},
-            **sampler.arrays(),
-            **sampler.nans.arrays(),
-        }
 
 
 def starts_of(start, priors, n_chains):

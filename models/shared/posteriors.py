@@ -86,6 +86,60 @@ def stopped(stop: KeyboardInterrupt, posterior: Any) -> KeyboardInterrupt:
     return stop
 
 
+def run_steps(store: Any, name: str, n: int, sampler: Any) -> tuple[list[dict], KeyboardInterrupt | None]:
+    """Run the steps of a sampler, each from the state after the one before, in parts that a store keeps.
+
+    Parameters
+    ----------
+    store : Store
+    name : str
+        Name of the chain, for `Store.chain`.
+    n : int
+        Number of steps.
+    sampler : object
+        Has advance(number), which makes a step and returns a record of it; part(records), the arrays of a
+        part, with the state after it; resume(part), which takes that state; `finished`, True if no further
+        step is to be made; and tell(done, records), called after every `piece` steps, when a part may end.
+
+    Returns
+    -------
+    parts : list of dict
+        Those of the steps that were made, now or before.
+    stop : KeyboardInterrupt or None
+        The interruption that ended them.
+    """
+    parts, stop = [], None
+
+    def run(before, done, until):
+        nonlocal stop
+        if before is not None:
+            sampler.resume(before)
+        seen, begin = [], done
+        try:
+            while done < until and not sampler.finished:
+                record = sampler.advance(done)
+                seen += [record]  # without a call, so that Ctrl-C cannot come between these
+                done += 1
+                if done % sampler.piece == 0:
+                    sampler.tell(done, seen)
+                    if store.due():
+                        break
+        except KeyboardInterrupt as error:
+            if done == begin:
+                raise
+            stop = error
+        return {"end": np.array(done), **sampler.part(seen)}
+
+    try:
+        for part in store.chain(name, n, run):
+            parts.append(part)
+            if stop is not None or part.get("finished"):
+                break
+    except KeyboardInterrupt as error:
+        stop = error
+    return parts, stop
+
+
 def r_hat(draws: Array) -> float:
     """Return the larger one of the rank-normalised split R-hat of draws and that of their distances from the
     median; NaN for constant draws."""
