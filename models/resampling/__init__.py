@@ -32,7 +32,6 @@ from .filter import ParticleFilter
 from .filtered import Filtered
 from .inference import sample_gibbs, sample_pmmh
 from .iterated import Maximum, Profile, maximise, profile
-from .offspring import permute
 from .online import Online
 from .populations import sample_smc, sample_smc2
 from .posterior import Posterior
@@ -44,6 +43,7 @@ from .schemes import (
     metropolis,
     multinomial,
     partial_rejection,
+    permute,
     rejection,
     residual,
     ssp,

@@ -16,7 +16,7 @@ PACKAGES = """
 portable portable.random portable.testing portable.models.hawkes portable.models.tmap
 portable.models.edm portable.models.resampling portable.models.mixture
 portable.models.shared.sharding portable.models.shared.cluster portable.models.shared.priors
-portable.models.resampling.ready portable.models.shared.mapped portable.models.shared.readers
+portable.models.resampling.ready portable.models.shared.mapped
 portable.roofline
 """.split()
 OURS = "portable.", "portable.models."

@@ -13,8 +13,7 @@ from .fitting import fit
 from .labels import Labels, Tally, shares
 from .merging import Join, merge
 from .panel import Panel, Scale
-from .plates import tally
-from .populations import Populations
+from .populations import Populations, tally
 from .quality import clean
 from .samples import Sample
 from .simulation import simulate
