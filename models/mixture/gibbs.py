@@ -8,7 +8,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import NOWHERE, launch, need, stopped
+from ..shared import NOWHERE, Frozen, launch, need, stopped
 from ..shared.posteriors import mixing, run_steps, warn
 from . import conjugate, covariance, gibbs_kernels
 from .blocks import Components, Points
@@ -21,7 +21,7 @@ _ROW = ("weights", "means", "covariances", "alpha", "counts")  # fields of a dra
 _SMALLEST = 1e-300  # least value of a stick, so that its logarithm is finite
 
 
-class Draw:
+class Draw(Frozen):
     """Draw z_i of every point in a sweep, and replace l_ij by it; for `Points.gather`.
 
     Parameters
@@ -33,13 +33,14 @@ class Draw:
         in lists, which the sum over blocks concatenates.
     """
 
-    def __init__(self, seed, sweep, labels=None):
-        self._seed, self._sweep, self._labels = seed, sweep, labels
+    seed: np.uint64
+    sweep: int
+    labels: pk.View | None
 
     def __call__(self, sweeps, block, joint, lse):
-        start, n, all_labels = block.start, block.n, self._labels
+        start, n, all_labels = block.start, block.n, self.labels
         own = pk.empty(n, np.int64, sweeps.space) if all_labels is None else all_labels[start : start + n]
-        given = sweeps.k, n, self._seed, start, self._sweep, joint, lse, own
+        given = sweeps.k, n, self.seed, start, self.sweep, joint, lse, own
         launch(by_tile(joint), gibbs_kernels.draw_labels, *given, space=sweeps.space)
         return ([own.to_numpy().astype(np.min_scalar_type(sweeps.k))],) if all_labels is None else ()
 

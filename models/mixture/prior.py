@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -172,33 +172,34 @@ class WithPrior:
         return log_likelihood - left - power * np.log(self.prior.rate - left) - 0.5 * penalty
 
 
+@dataclass
 class WithoutPrior:
     """The M-step of maximum-likelihood EM, with `reg_covar` added to the diagonals of the covariances."""
 
+    reg_covar: float
+    kind: str
+    weights: Array
     has_prior = False
-
-    def __init__(self, reg_covar, kind, weights):
-        self._reg_covar, self._kind, self._weights = reg_covar, kind, weights
 
     def log_weights(self):
         with np.errstate(divide="ignore"):
-            return np.log(self._weights)
+            return np.log(self.weights)
 
     def state(self):
-        return self._weights
+        return self.weights
 
     def restore(self, state):
-        self._weights = state
+        self.weights = state
 
     def weigh(self, n):
-        self._weights = n / n.sum()
+        self.weights = n / n.sum()
 
     def maximum(self, n, xbar, scatter):
-        covariances = covariance.mean_of(self._kind, scatter, n)
-        return xbar, covariance.with_diagonal(self._kind, covariances, self._reg_covar)
+        covariances = covariance.mean_of(self.kind, scatter, n)
+        return xbar, covariance.with_diagonal(self.kind, covariances, self.reg_covar)
 
     def numbers(self, p):
-        return np.zeros(p), np.zeros((p, p)), 0.0, 0.0, self._reg_covar
+        return np.zeros(p), np.zeros((p, p)), 0.0, 0.0, self.reg_covar
 
     def penalty(self, means, factors):
         return 0.0

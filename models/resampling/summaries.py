@@ -25,6 +25,7 @@ class Summaries:
 
     Attributes
     ----------
+    requested : bool
     variances, quantiles, moments : View or None
         Shapes (n_kept, n_dims, n_rows), (n_kept, n_levels, n_dims, n_rows) and (n_kept, n_moments, n_rows).
     """
@@ -33,7 +34,8 @@ class Summaries:
         n_dims, n_rows = run.x.shape[1:3]
         self.run, self.variances, self.quantiles, self.moments = run, None, None, None
         n_tiles = run.tables.n_tiles
-        if variances or len(levels) or moments is not None:
+        self.requested = variances or len(levels) > 0 or moments is not None
+        if self.requested:
             run.keep_weights()
         if variances:
             self.variances = pk.empty((run.n_kept, n_dims, n_rows))
@@ -45,10 +47,6 @@ class Summaries:
             self._moment = moments, pk.static(n_dims), pk.static(n_moments)
             self.moments = pk.empty((run.n_kept, n_moments, n_rows))
             self._parts = pk.empty((n_moments, n_rows, n_tiles))
-
-    @property
-    def requested(self):
-        return any(view is not None for view in (self.variances, self.quantiles, self.moments))
 
     def after(self, t):
         """Launch the kernels of the requested summaries of step t; one or two launches each."""
