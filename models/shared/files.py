@@ -95,12 +95,8 @@ def check_file(path: PathLike, kinds: Names) -> str:
     return kind
 
 
-def read_csv(
-    path: PathLike,
-    choose: Callable[[list[str]], list[str]] = list,
-    rename: Callable[[list[str]], list[str]] = list,
-) -> dict[str, list[str]]:
-    """Read columns of a .csv or .csv.gz, as strings.
+def read_csv(path: PathLike, rename: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
+    """Read the columns of a .csv or .csv.gz, as strings.
 
     Cells are separated by commas; if the header has semicolons and no comma, by semicolons, and decimal
     commas become points.
@@ -108,9 +104,6 @@ def read_csv(
     Parameters
     ----------
     path : path
-    choose : callable
-        Returns the names of the columns to read, without duplicates, from those of the header; by default
-        all.
     rename : callable
         Returns new names of the columns from those of the header.
 
@@ -121,8 +114,7 @@ def read_csv(
     Raises
     ------
     InputError
-        The file is not UTF-8, has a NUL, a line with more or fewer cells than the header, a requested name
-        twice, or another fault; the message names the line.
+        The file is not UTF-8, has a NUL, a line with more or fewer cells than the header, a name twice, or another fault; the message names the line.
     """
     with reading(path):
         check_csv(path)
@@ -131,28 +123,18 @@ def read_csv(
             apart = ";" if ";" in first and "," not in first else ","
             rows = csv.reader(itertools.chain([first], lines), delimiter=apart)
             names = rename([name.strip() for name in next(rows, [])])
-            wanted = choose(names)
-            _check_once(path, names, wanted)
-            place_of = dict(zip(names, range(len(names))))
-            columns = {name: (place_of[name], []) for name in wanted}
-            _add_cells(path, rows, len(names), columns.values())
-    return {
-        name: column if apart == "," else list(map(_with_point, column))
-        for name, (_, column) in columns.items()
-    }
-
-
-def _add_cells(path, rows, n_cells, columns):
-    """Append the cells of all rows to the columns, (place, list)."""
-    for row in rows:
-        if len(row) == n_cells:
-            for place, column in columns:
-                column.append(row[place])
-        elif row:
-            raise ShapeError(
-                f"'{path}', line {rows.line_num} has {len(row)} cells, the header {n_cells}; "
-                "expected equal numbers"
-            )
+            _check_once(path, names, names)
+            columns = {name: [] for name in names}
+            for row in rows:
+                if len(row) == len(names):
+                    for column, cell in zip(columns.values(), row):
+                        column.append(cell if apart == "," else _with_point(cell))
+                elif row:
+                    raise ShapeError(
+                        f"'{path}', line {rows.line_num} has {len(row)} cells, the header {len(names)}; "
+                        "expected equal numbers"
+                    )
+    return columns
 
 
 def _with_point(cell: str) -> str:
