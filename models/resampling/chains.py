@@ -116,7 +116,7 @@ def scan_weights(team, tile_size, bits, log, w, extremes, sums, cumulative):
 
 
 @pk.function
-def survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step):
+def survivor(r, k, w, extremes, row_scale, total, cumulative, seed, step):
     """Return k with probability w_k / w_max, otherwise a multinomial draw."""
     _, u = proposal(seed, key(r, k), step, pk.uint64(w.shape[1]))
     a = pk.int64(k)
@@ -131,4 +131,4 @@ def survive_or_draw(r, k, log, w, extremes, sums, cumulative, seed, step, ancest
     """Keep particle k with probability w_k / w_max; otherwise a multinomial draw replaces it."""
     row_scale = scale(extremes, r, 0, log)
     total = sums[r, sums.shape[1] - 1]
-    ancestors[r, k] = survivor(r, k, log, w, extremes, row_scale, total, cumulative, seed, step)
+    ancestors[r, k] = survivor(r, k, w, extremes, row_scale, total, cumulative, seed, step)

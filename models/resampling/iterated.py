@@ -123,9 +123,6 @@ class Searches(Chained):
         values = self.priors.draw(random_of(self.seed, 0), self.n_chains) if given is None else given
         self.swarm = np.repeat(self.priors.to_line(values).T[:, None], self.problem.n, axis=1)
 
-    def n_steps(self, n_draws, n_warmup):
-        return n_draws
-
     def ends(self):
         return self.priors.from_line(self.swarm.mean(axis=1).T)[0]
 
@@ -152,7 +149,7 @@ class Searches(Chained):
     def restore(self, arrays):
         self.swarm = arrays["swarm"]
 
-    def drawn(self, parts, n_draws, n_warmup):
+    def drawn(self, parts):
         """Return the ends of searches, the logarithms of mean likelihoods at these, and how far the median
         of these rose in the second half of the iterations."""
         self.restore(parts[-1])

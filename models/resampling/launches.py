@@ -74,7 +74,7 @@ def ssp(tables, seed, step, ancestors):
     offspring, levels = tables.meetings
     for level, (n_items, *items, next_items, next_parts) in enumerate(levels):
         groups = teams(tables.n_rows * -(-next_items.shape[1] // pairing.LANES), pairing.LANES)
-        known = *tables.sizes, *tables.known, tables.sums, tables.n_ancestors, seed, step
+        known = tables.bits, *tables.known, tables.sums, tables.n_ancestors, seed, step
         own = *items, next_items, next_parts, offspring
         launch(groups, pairing.meet, pk.static(level > 0), level, n_items, *known, *own)
     sums = tables.offspring_sums

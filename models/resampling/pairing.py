@@ -88,7 +88,6 @@ def meet(
     later,
     level,
     n_items,
-    tile_size,
     bits,
     log,
     w,

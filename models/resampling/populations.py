@@ -116,7 +116,7 @@ class Populations(Chained):
         """Draw keys for rows."""
         return random.integers(0, 2**64, (n_rows, self.target.n_keys), np.uint64)
 
-    def n_steps(self, n_draws, n_warmup):
+    def n_steps(self):
         return self.target.most_steps
 
     def weights(self, log_w):
@@ -206,7 +206,7 @@ class Populations(Chained):
         self.power, self.number = float(arrays["numbers"][0]), int(arrays["numbers"][1])
         self.finished = bool(arrays["finished"])
 
-    def drawn(self, parts, n_draws, n_warmup):
+    def drawn(self, parts):
         """Return the fields of a Posterior; of a stopped run, draws from the density that it had reached."""
         self.restore(parts[-1])
         points, shape, notes = self.points, (self.n_chains, self.n), ()

@@ -231,7 +231,7 @@ def run_loop(sampling, name, parameters, begin, settings):
             parts, stop = sampler.run(store, n_draws, n_warmup, sampling.progress)
         if not parts:
             raise stop
-        return sampler, sampler.drawn(parts, n_draws, n_warmup), stop
+        return sampler, sampler.drawn(parts), stop
 
 
 def without_chains(options, *others):
@@ -270,7 +270,8 @@ class Chained:
 
     def run(self, store, n_draws, n_warmup, progress):
         """Make the steps; return the arrays of their parts, and the interruption that ended them or None."""
-        self._n_warmup, n_steps = n_warmup, self.n_steps(n_draws, n_warmup)
+        self._n_draws, self._n_warmup = n_draws, n_warmup
+        n_steps = self.n_steps()
         with bar(progress, "{task.fields[rates]}") as self._bar:
             self._task = self._bar.add_task(f"{self.n_chains} chains", total=n_steps, rates="")
             parts, stop = run_steps(store, "steps", n_steps, self)
@@ -314,8 +315,8 @@ class Chained:
     def values(self):
         return self.priors.from_line(self.points.z)[0]
 
-    def n_steps(self, n_draws, n_warmup):
-        return n_warmup + n_draws
+    def n_steps(self):
+        return self._n_warmup + self._n_draws
 
     def arrays(self):
         """Return the arrays that the next step needs, as saved in a checkpoint."""
@@ -330,10 +331,10 @@ class Chained:
         """Return the record of a step."""
         return {"draws": self.values(), "logs": self.log_likelihood, "moved": self.accepted}
 
-    def drawn(self, parts, n_draws, n_warmup):
+    def drawn(self, parts):
         """Return the fields of a Posterior, from the arrays of all parts."""
         draws, logs, moved = (
-            np.concatenate([part[key] for part in parts])[n_warmup : n_warmup + n_draws]
+            np.concatenate([part[key] for part in parts])[self._n_warmup : self.n_steps()]
             for key in ("draws", "logs", "moved")
         )
         return {

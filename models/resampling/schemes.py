@@ -1,5 +1,5 @@
-"""Resampling schemes, which compute ancestors from weights; offspring of ancestors, and ancestors permuted for
-propagation in place."""
+"""Resampling schemes, which compute ancestors from weights; offspring of ancestors, and ancestors permuted
+for propagation in place."""
 
 from __future__ import annotations
 

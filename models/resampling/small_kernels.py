@@ -160,4 +160,4 @@ def kill_row(team, log, w, extremes, cumulative, keys, ancestors):
     unscaled = scale(extremes, r, 0, log)
     seed, step = keys[0], keys[1]
     for k in team.thread_range(n):
-        ancestors[r, k] = survivor(r, k, log, w, extremes, unscaled, total, cumulative, seed, step)
+        ancestors[r, k] = survivor(r, k, w, extremes, unscaled, total, cumulative, seed, step)
