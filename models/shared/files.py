@@ -114,7 +114,8 @@ def read_csv(path: PathLike, rename: Callable[[list[str]], list[str]] = list) ->
     Raises
     ------
     InputError
-        The file is not UTF-8, has a NUL, a line with more or fewer cells than the header, a name twice, or another fault; the message names the line.
+        The file is not UTF-8, has a NUL, a line with more or fewer cells than the header, a name twice, or
+        another fault; the message names the line.
     """
     with reading(path):
         check_csv(path)

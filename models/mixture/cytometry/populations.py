@@ -1,4 +1,4 @@
-"""A mixture of cells and its populations, which label any sample of its panel and count the cells of files."""
+"""A mixture of cells and its populations, which label samples of its panel and count the cells of files."""
 
 from __future__ import annotations
 
