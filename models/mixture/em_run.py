@@ -33,8 +33,8 @@ class Climb:
     """
 
     def __init__(self, points, make_model, kind, weights, means, covariances, log=NOTHING, steps=None):
-        self.points, self.kind, self.history = points, kind, []
-        self.moments, self._log = None, log
+        self.points, self.make_model, self.kind = points, make_model, kind
+        self.history, self.moments, self.log = [], None, log
         self.model = make_model(weights)
         steps = steps or (FullSteps if kind == "full" else HostSteps)
         self.steps = steps(points, self.model, means, covariances, kind)
@@ -46,7 +46,7 @@ class Climb:
         With `beat`, iterations continue beyond `n_iter`, up to _PATIENCE in total, while the objective is
         likely to exceed `beat` soon.
         """
-        n_before, run = len(self.history), self._log.begin(self, n_iter, tol, beat)
+        run = self.log.begin(self, n_iter, tol, beat)
         if run.ended:
             return run.converged
         value = self.steps.objective(self.steps.sweep())  # other climbs may have used the points
@@ -58,9 +58,9 @@ class Climb:
             self.history.append(self.steps.objective(self.steps.step(n_iter)))
             run.done += 1
             run.converged = bool(self.history[-1] - self.history[-2] < tol * self.points.total)
-            self._log.note(run, self, n_iter, n_before)
+            self.log.note(run)
         self.moments = self.steps.moments()
-        self._log.end(run, self, n_iter, n_before)
+        self.log.end(run)
         return run.converged
 
     def place(self, state, means, covariances, history):

@@ -3,6 +3,7 @@ continues from them."""
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ _FIELDS = "state", "means", "covariances", "history", "end", "n", "xbar", "scatt
 class Run:
     """A run of EM from one start: its name, iterations done, whether it has converged and has ended."""
 
+    climb: Any
+    n_iter: int
+    n_before: int
     name: str = ""
     done: int = 0
     converged: bool = False
@@ -48,14 +52,15 @@ class Log:
     def begin(self, climb, n_iter, tol, beat):
         """Return the Run of at most `n_iter` iterations that `climb` is about to make; if its result is
         stored, the climb is set to it."""
+        run = Run(climb, n_iter, len(climb.history))
         if self._store.path is None:
-            return Run()
+            return run
         beaten = np.nan if beat is None else beat
         numbers = climb.points.n, climb.points.total, tol, beaten, len(climb.history) > 0
         digest = hashlib.sha256(f"{climb.kind} {type(climb.model).__name__} ".encode())
         for array in (np.array(numbers, np.float64), climb.model.state(), *climb.steps.result()[:2]):
             digest.update(np.ascontiguousarray(array).data)
-        run = Run(digest.hexdigest()[:32])
+        run.name = digest.hexdigest()[:32]
         same = self._found.get(run.name, {})  # stored runs by `n_iter`
         shorter = [kept for kept in same.values() if beat is None and kept["end"][0] <= n_iter]
         kept = same.get(n_iter) or max(shorter, key=lambda kept: tuple(kept["end"]), default=None)
@@ -68,20 +73,20 @@ class Log:
                 climb.moments = tuple(kept[field] for field in _FIELDS[5:])
         return run
 
-    def note(self, run, climb, n_iter, n_before):
+    def note(self, run):
         """Store the state after an iteration if a checkpoint is due, and call `step`."""
         if self._step is not None:
-            self._step(climb)
+            self._step(run.climb)
         if self._store.due():
             self.flush()
-            self._store.put(f"now-{self._turn}", **self._record(run, climb, n_iter, n_before))
+            self._store.put(f"now-{self._turn}", **self._record(run))
             self._turn = 1 - self._turn
 
-    def end(self, run, climb, n_iter, n_before):
+    def end(self, run):
         """Mark a run as ended and store its result."""
         run.ended = True
         if self._store.path is not None:
-            self._ended |= self._record(run, climb, n_iter, n_before, climb.moments)
+            self._ended |= self._record(run, run.climb.moments)
             if self._store.due():
                 self.flush()
 
@@ -92,11 +97,12 @@ class Log:
             self._store.put(name, **self._ended)
             self._number, self._ended = self._number + 1, {}
 
-    def _record(self, run, climb, n_iter, n_before, moments=()):
-        arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[n_before:])
+    def _record(self, run, moments=()):
+        climb = run.climb
+        arrays = climb.model.state(), *climb.steps.result()[:2], np.array(climb.history[run.n_before :])
         end = np.array([run.done, run.converged, run.ended], np.int64)
         whole = zip(_FIELDS, (*arrays, end, *moments))
-        return {f"{run.name}-{n_iter}.{field}": np.array(array) for field, array in whole}
+        return {f"{run.name}-{run.n_iter}.{field}": np.array(array) for field, array in whole}
 
 
 NOTHING = Log()  # stores nothing

@@ -188,10 +188,10 @@ class Fit:
         """Run EM and moves among the few points; return the climb, its moves and whether it converged."""
         climb, tol = self._climb(self._few, state), self._asked.tol
         tols = [max(tol, _COARSE) if tol >= 0.0 else tol]
-        return climb_with(climb, self._moves(self._few), tols, min(self._asked.max_iter, _AMONG_FEW))
+        return climb_with(climb, self._moves(), tols, min(self._asked.max_iter, _AMONG_FEW))
 
-    def _moves(self, points, sure=False):
-        return Moves(points, self._model, self._kind, sure, self._log) if self._with_moves else None
+    def _moves(self, sure=False):
+        return Moves(sure) if self._with_moves else None
 
     def _finish(self, climb):
         tol = self._asked.tol
@@ -199,7 +199,7 @@ class Fit:
         is_first = self._few is self.points or self._first.means is not None
         coarse = self._with_moves and is_first and tol >= 0.0
         tols = [max(tol, _COARSE), tol] if coarse else [tol]
-        moves = self._moves(self.points, not is_first)
+        moves = self._moves(not is_first)
         climb, more, converged = climb_with(climb, moves, tols, self._asked.max_iter)
         self.moves = [*self.moves, *more]
         return climb, converged

@@ -22,7 +22,6 @@ from ..shared import Frozen, InputError, launch
 from . import covariance, search_kernels
 from .blocks import Components
 from .em_run import Climb
-from .em_store import NOTHING
 from .prior import ascending, exceeds, joined, pooled
 from .sweeps import by_tile
 
@@ -58,28 +57,22 @@ class Move(Frozen):
 
 
 class Moves:
-    """Search for moves of a mixture on some points.
+    """Search for moves of a climb, and of those that follow from it.
 
     Parameters
     ----------
-    points : blocks.Points
-    make_model, kind
-        As in `Climb`.
     sure : bool
         Whether to try only moves that raise the bound: this reduces the number of trials if there are many
         points.
-    log : kept.Log
     """
 
-    def __init__(self, points, make_model, kind, sure=False, log=NOTHING):
-        self._points, self._make, self._kind, self._log = points, make_model, kind, log
+    def __init__(self, sure=False):
         self._hope, self._division = (0.0 if sure else _HOPE), None
 
     def better(self, climb):
         """Return (Climb, Move) after the first move that raises the objective, or None. `climb` must have
         just been run."""
-        state = _State(climb, self._make, self._kind)
-        before = climb.history[-1]
+        state, before = _State(climb), climb.history[-1]
         for kind, components, changes in self._proposals(state):
             trial = self._trial(state, changes, before)
             if trial is not None and trial.history[-1] > before + 1e-9 * abs(before):
@@ -95,10 +88,10 @@ class Moves:
                 own[slot] = value
         n = moments[0]
         n, *others = (own[ascending(-n, n.sum())] for own in moments)
-        weights = n / n.sum()
+        weights, of = n / n.sum(), state.climb
         try:
-            first = weights, *self._make(weights).maximum(n, *others)
-            climb = Climb(self._points, self._make, self._kind, *first, self._log)
+            first = weights, *of.make_model(weights).maximum(n, *others)
+            climb = Climb(of.points, of.make_model, of.kind, *first, of.log)
             climb.run(_TRIAL, -np.inf, beat)
         except InputError:  # a component has collapsed: the trial fails
             return None
@@ -143,7 +136,7 @@ class Moves:
         keep = keep[most[keep] > (self._hope if state.has_prior else -np.inf)]
         if not len(keep):
             return []
-        gains = most[keep] - self._points.pair_entropies(state.climb.components, pairs[keep])
+        gains = most[keep] - state.climb.points.pair_entropies(state.climb.components, pairs[keep])
         order = np.argsort(-gains, kind="stable")
         if state.has_prior:
             order = order[gains[order] > self._hope]
@@ -197,7 +190,7 @@ class Moves:
         if not exceeds(n, 2.0 * (state.p + 2.0)).any():
             return []
         if self._division is None:
-            self._division = _Division(self._points, self._kind)
+            self._division = _Division(state.climb)
         least = max(self._hope, _HOPE_OF_CHILDREN)
         return _best_first(own for own in self._division.run(state) if own[0] > least)
 
@@ -247,14 +240,14 @@ class _Tree:
 class _State:
     """Moments of all components, and terms of the bound computed from them."""
 
-    def __init__(self, climb, make_model, kind):
-        self.climb, self.moments, self._kind = climb, climb.moments, kind
+    def __init__(self, climb):
+        self.climb, self.moments, self._kind = climb, climb.moments, climb.kind
         n = self.moments[0]
         self.total, self.p = n.sum(), self.moments[1].shape[1]
-        self.model = make_model(n / self.total)
+        self.model = climb.make_model(n / self.total)
         self._dof = self.model.numbers(self.p)[3]
         self.has_prior = self.model.has_prior
-        self._pooled = self.model.maximum(*self.moments)[1] if kind == "tied" else None
+        self._pooled = self.model.maximum(*self.moments)[1] if climb.kind == "tied" else None
         self._own, self._none = self.energies(*self.moments), 0.0
         if self.has_prior:
             (self._none,) = self.energies(np.zeros(1), self.moments[1][:1], 0.0 * self.moments[2][:1])
@@ -381,8 +374,9 @@ class _ShareOut(Frozen):
 class _Division:
     """Two children for each component, fitted within the component's share of the points."""
 
-    def __init__(self, points, kind):
-        self._kind, self._of = kind, points
+    def __init__(self, climb):
+        points = self._of = climb.points
+        self._kind = climb.kind
         self._points = points.with_components(3 * points.k, streamed=points.n > _MANY, weights=points.weights)
 
     def run(self, state):

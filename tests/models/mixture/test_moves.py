@@ -199,7 +199,7 @@ def test_gains_are_those_of_the_bound(kind):
 
     climb = Climb(points, make, kind, weights, means, c)
     climb.run(0, 0.0)
-    state = _State(climb, make, kind)
+    state = _State(climb)
     r = points.responsibilities(climb.components)
     pairs = np.array([[0, 1], [1, 3]])
     got = state.merge_gains(pairs) - points.pair_entropies(climb.components, pairs)
@@ -240,8 +240,8 @@ def test_children_raise_the_bound(space, kind):
         c,
     )
     climb.run(1, 0.0)
-    moves = Moves(points, make, kind)
-    (gain, j, children), *others = moves._splits(_State(climb, make, kind))
+    moves = Moves()
+    (gain, j, children), *others = moves._splits(_State(climb))
     assert j == 1 and gain > 0.25 * n
     assert space == "checked" or all(gain < 0.0 for gain, *_ in others)
     assert_allclose(sorted(xbar[1] for _, xbar, _ in children), [-4.0, 4.0], atol=1.0)
