@@ -47,7 +47,7 @@ def _gamma(kind, prior, n, spread):
 def log_marginal(kind, prior, n, xbar, scatter):
     """Return log p(points | assignments) with means and covariances integrated out, up to terms that depend
     only on the number of points."""
-    from scipy.special import gammaln  # `gibbs.sample` has checked that SciPy is installed
+    from scipy.special import gammaln  # `gibbs.Chain` has checked that SciPy is installed
 
     p = xbar.shape[1]
     _, spread, pull = brackets(kind, prior, n, xbar, scatter)

@@ -417,8 +417,9 @@ class DirichletMixture(Fitted):
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
-                sweeps |= {"store": store, "step": lambda done, *_: shown.update(task, completed=done)}
-                return gibbs.sample(points, self.covariance, self.prior_, start, n_draws, **sweeps)
+                sweeps["tell"] = lambda done, *_: shown.update(task, completed=done)
+                chain = gibbs.Chain(points, self.covariance, self.prior_, start, **sweeps)
+                return chain.sample(n_draws, store)
 
     def _check_parameters(self):
         """Check the parameters that need no data; return the generator of random numbers for starts."""

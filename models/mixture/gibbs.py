@@ -74,45 +74,8 @@ class Assignments:
         return self._table.to_numpy()
 
 
-def sample(
-    points,
-    kind,
-    prior,
-    components,
-    n_draws,
-    n_warmup,
-    n_thin,
-    seed,
-    n_moves=1,
-    store=NOWHERE,
-    step=lambda *done: None,
-):
-    """Return draws from a chain that starts at `components`; see `DirichletMixture.sample_posterior`."""
-    assignment_solver()  # raises an error now if SciPy is missing, not after the first sweep
-    chain = _Chain(points, kind, prior, components, n_warmup, n_thin, seed, n_moves, step)
-    n_sweeps = n_warmup + n_draws * n_thin
-    parts, stop = run_steps(store, "sweeps", n_sweeps, chain)
-    if stop is not None and not any(len(part["alpha"]) for part in parts):
-        raise stop
-    found = {name: np.concatenate([part[name] for part in parts])[:n_draws] for name in _ROW}
-    likelihoods, accepted = (
-        np.concatenate([p[name] for p in parts]) for name in ("log_likelihood", "accepted")
-    )
-    after = n_warmup + n_thin * np.arange(1, len(found["alpha"]) + 1)
-    if len(likelihoods) == after[-1]:  # each is the likelihood of the parameters before a sweep
-        likelihoods = np.append(likelihoods, points.log_likelihood(_components(parts[-1], "state")))
-    share = float(accepted[:n_sweeps].sum()) / max(n_moves * min(n_sweeps, len(accepted)), 1)
-    draws = Posterior(**found, log_likelihood=likelihoods[after], covariance=kind, accepted=share)
-    if stop is not None:
-        raise stopped(stop, draws)
-    told = {"log-likelihood": draws.log_likelihood[None], "alpha": draws.alpha[None]}
-    notes = mixing(told, "take more n_draws, or a longer n_warmup")
-    warn(notes)
-    return replace(draws, notes=notes)
-
-
 @dataclass(eq=False)
-class _Chain:
+class Chain:
     """Successive sweeps, for `run_steps`.
 
     Components of a draw are matched to those of a reference with which they share most points. The reference
@@ -126,8 +89,8 @@ class _Chain:
     n_warmup: int
     n_thin: int
     seed: int
-    n_moves: int
-    tell: Callable
+    n_moves: int = 1
+    tell: Callable = lambda *done: None
     piece, finished = 1, False
 
     def __post_init__(self):
@@ -136,6 +99,31 @@ class _Chain:
             self.points, self.kind, self.prior, self._assignments.labels, self.seed
         )
         self._state = self.start, self.prior.shape / self.prior.rate, self.start, -np.inf
+
+    def sample(self, n_draws, store=NOWHERE):
+        """Return draws from the chain, which starts at the given components; see
+        `DirichletMixture.sample_posterior`."""
+        assignment_solver()  # raises an error now if SciPy is missing, not after the first sweep
+        points, n_warmup, n_moves = self.points, self.n_warmup, self.n_moves
+        n_sweeps = n_warmup + n_draws * self.n_thin
+        parts, stop = run_steps(store, "sweeps", n_sweeps, self)
+        if stop is not None and not any(len(part["alpha"]) for part in parts):
+            raise stop
+        found = {name: np.concatenate([part[name] for part in parts])[:n_draws] for name in _ROW}
+        likelihoods, accepted = (
+            np.concatenate([p[name] for p in parts]) for name in ("log_likelihood", "accepted")
+        )
+        after = n_warmup + self.n_thin * np.arange(1, len(found["alpha"]) + 1)
+        if len(likelihoods) == after[-1]:  # each is the likelihood of the parameters before a sweep
+            likelihoods = np.append(likelihoods, points.log_likelihood(_components(parts[-1], "state")))
+        share = float(accepted[:n_sweeps].sum()) / max(n_moves * min(n_sweeps, len(accepted)), 1)
+        draws = Posterior(**found, log_likelihood=likelihoods[after], covariance=self.kind, accepted=share)
+        if stop is not None:
+            raise stopped(stop, draws)
+        told = {"log-likelihood": draws.log_likelihood[None], "alpha": draws.alpha[None]}
+        notes = mixing(told, "take more n_draws, or a longer n_warmup")
+        warn(notes)
+        return replace(draws, notes=notes)
 
     def resume(self, part):
         """Take the state after a part."""

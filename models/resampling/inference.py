@@ -200,17 +200,19 @@ class Paths:
     ----------
     model : StateSpaceModel
     data : Data
-    n_particles, n_params : int
+    n_particles : int
     space : str or Space
     """
 
-    def __init__(self, model, data, n_particles, n_params, space):
+    def __init__(self, model, data, n_particles, space):
         n_dims, self._n, self._rows = data.n_dims, n_particles, Rows(0, 0)
         self._conditional = model.initial, model.propagate, model.log_weight, model.log_transition
         self._complete = model.log_initial, model.log_transition, model.log_weight
         with pk.use(space) as self.space:
             self._y, self._inputs = reached(data.y), reached(data.inputs)
-        self._sizes = [pk.static(v) for v in (n_dims, n_params, data.y.shape[1], data.inputs.shape[1])]
+        self._sizes = [
+            pk.static(v) for v in (n_dims, data.params.shape[1], data.y.shape[1], data.inputs.shape[1])
+        ]
         self._shape = len(data.y), n_dims
 
     def _take(self, rows, params, number, paths):
@@ -273,7 +275,7 @@ class Gibbs(Chained):
     def __init__(self, problem, n_moves):
         super().__init__(problem)
         self.n_moves, data, n_chains = n_moves, problem.data, self.n_chains
-        make = functools.partial(Paths, problem.model, data, problem.n, len(self.priors.names))
+        make = functools.partial(Paths, problem.model, data, problem.n)
         where = {"client": problem.client, "space": problem.space}
         self._shards = Shards(make, banks.rows_of(n_chains), **where, label="particle Gibbs")
         self.paths, self._number = np.empty((data.n_steps, data.n_dims, n_chains)), 0

@@ -39,10 +39,8 @@ def stratified(tables, seed, step, ancestors):
 
 
 def multinomial(tables, seed, step, ancestors):
-    wanted, records, before = tables.multinomial_draws
-    launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, None, wanted, before)
-    _draw_strata(wanted, records, before, seed, step)
-    _spread(ancestor_kernels.MULTINOMIAL, tables, (wanted, records), seed, step, ancestors)
+    drawn = _draw_strata(tables, None, seed, step)
+    _spread(ancestor_kernels.MULTINOMIAL, tables, drawn, seed, step, ancestors)
 
 
 FROM_LOGS = systematic, stratified, multinomial  # schemes that accept RELATIVE log-weights too
@@ -54,13 +52,13 @@ def residual(tables, seed, step, ancestors):
     launch(tables.tiles, strata.weigh_residues, *tables.sizes, *tables.known, *own)
     for sums in (copies, residues):
         launch(tables.rows, weight_kernels.add_up, sums)
+    drawn = *_draw_strata(tables, copies, seed, step), copies, residues
+    _spread(ancestor_kernels.RESIDUAL, tables, drawn, seed, step, ancestors)
+
+
+def _draw_strata(tables, copies, seed, step):
     wanted, records, before = tables.multinomial_draws
     launch(tables.n_rows, strata.begin_draws, tables.n_ancestors, copies, wanted, before)
-    _draw_strata(wanted, records, before, seed, step)
-    _spread(ancestor_kernels.RESIDUAL, tables, (wanted, records, copies, residues), seed, step, ancestors)
-
-
-def _draw_strata(wanted, records, before, seed, step):
     n_rows, n_tiles = before.shape[0], before.shape[1] - 1
     tiles = teams(n_rows * n_tiles, SWEEP_TEAM)
     launch(tiles, strata.fill_strata, wanted, seed, step, records, before)
@@ -68,6 +66,7 @@ def _draw_strata(wanted, records, before, seed, step):
     launch((n_rows, stride), strata.draw_one_by_one, stride, wanted, seed, step, records, before)
     launch(row_policy(n_rows, n_tiles), weight_kernels.add_up, before)
     launch(tiles, strata.lay_strata, wanted, before, records)
+    return wanted, records
 
 
 def ssp(tables, seed, step, ancestors):

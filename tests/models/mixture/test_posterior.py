@@ -128,9 +128,8 @@ def test_simulation_based_calibration(kind, trials, thin, n_moves):
         weights, means, covariances, full, alpha, X = simulate(kind, prior, n, k, p, random)
         points = Points(X, k, "serial", np.zeros(p), covariance.is_diagonal(kind))
         factors = covariance.for_each(kind, covariance.factors_of(kind, covariances), k, p)
-        drawn = gibbs.sample(
-            points, kind, prior, Components(np.log(weights), means, factors), n_draws, 0, thin, trial, n_moves
-        )
+        first = Components(np.log(weights), means, factors)
+        drawn = gibbs.Chain(points, kind, prior, first, 0, thin, trial, n_moves).sample(n_draws)
         assert drawn.covariances.shape == (n_draws, *covariance.shape(kind, k, p))
         true = quantities(weights[None], means[None], full[None], np.array([alpha]))
         found = quantities(drawn.weights, drawn.means, in_full(kind, drawn.covariances, k, p), drawn.alpha)
