@@ -417,7 +417,7 @@ class DirichletMixture(Fitted):
             points.check()
             with Store(checkpoint, "mixture.sample_posterior", settings) as store:
                 task = shown.add_task("sweeps", total=n_warmup + n_draws * n_thin)
-                sweeps["tell"] = lambda done, *_: shown.update(task, completed=done)
+                sweeps["report"] = lambda done, *_: shown.update(task, completed=done)
                 chain = gibbs.Chain(points, self.covariance, self.prior_, start, **sweeps)
                 return chain.sample(n_draws, store)
 

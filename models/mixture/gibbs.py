@@ -90,7 +90,7 @@ class Chain:
     n_thin: int
     seed: int
     n_moves: int = 1
-    tell: Callable = lambda *done: None
+    report: Callable = lambda *done: None
     piece, finished = 1, False
 
     def __post_init__(self):
@@ -129,7 +129,7 @@ class Chain:
         """Take the state after a part."""
         first, reference = (_components(part, name) for name in ("state", "reference"))
         self._state = first, float(part["state_alpha"]), reference, float(part["best"])
-        self.tell(int(part["end"]))
+        self.report(int(part["end"]))
 
     def advance(self, sweep):
         """Make a sweep; return the log-likelihood before it, the number of accepted moves, and a list with

@@ -290,7 +290,7 @@ class Chained:
         self.step(number, warm=number < self._n_warmup)
         return {name: np.copy(value) for name, value in self.step_record().items()}
 
-    def tell(self, done, seen):
+    def report(self, done, seen):
         """Show the number of steps that are done, and the share of accepted proposals."""
         rate = np.mean([one["moved"] for one in seen])
         self._bar.update(self._task, completed=done, rates=f"accepted: {rate:.0%}")

@@ -99,7 +99,7 @@ def run_steps(store: Any, name: str, n: int, sampler: Any) -> tuple[list[dict], 
     sampler : object
         Has advance(number), which makes a step and returns a record of it; part(records), the arrays of a
         part, with the state after it; resume(part), which takes that state; `finished`, True if no further
-        step is to be made; and tell(done, records), called after every `piece` steps, when a part may end.
+        step is to be made; and report(done, records), called after every `piece` steps, when a part may end.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def run_steps(store: Any, name: str, n: int, sampler: Any) -> tuple[list[dict], 
                 seen += [record]  # without a call, so that Ctrl-C cannot come between these
                 done += 1
                 if done % sampler.piece == 0:
-                    sampler.tell(done, seen)
+                    sampler.report(done, seen)
                     if store.due():
                         break
         except KeyboardInterrupt as error:
