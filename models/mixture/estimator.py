@@ -290,11 +290,7 @@ class DirichletMixture(Fitted):
         self._check_parameters()
         X = self._check(X)
         points = self._blocks_of(X, streamed=True, weights=check_sample_weight(sample_weight, len(X)))
-        self.lower_bound_, self._online, found = online.step(
-            points, self.covariance, self._fitted(), self.prior_, self.reg_covar, self._online
-        )
-        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = found
-        self.n_iter_ += 1
+        online.step(self, points)
         return self
 
     def fit_predict(self, X: LargeLike, y: object = None) -> ArrayOrView:
