@@ -26,7 +26,6 @@ from ..shared import (
     check_kind,
     check_seed,
     connected,
-    local_space,
     opened,
 )
 from . import covariance, gibbs, missing, online
@@ -45,9 +44,7 @@ from .em_store import Log
 from .moves import Move
 from .posterior import Posterior
 from .prior import Prior
-from .rows import Rows, on_host
-from .search_kernels import BLOCK
-from .spread import spread_of
+from .rows import on_host
 from .starts import Init
 
 
@@ -229,9 +226,7 @@ class DirichletMixture(Fitted):
             missing.fit(self, X, clone)
             return self._named(names)
         weights = check_sample_weight(sample_weight, len(X))
-        rows = Rows(X, local_space(client, self.space), BLOCK)
-        self._centre, variances = spread_of(rows, weights)
-        self._doubt_units(variances)
+        rows, variances = self._spread(X, weights, client)
         prior, first = self._first(X, variances)
         moves = prior is not None if self.moves is None else self.moves
         if checkpoint is not None and not isinstance(self.random_state, (int, np.integer)):

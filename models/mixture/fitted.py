@@ -16,6 +16,7 @@ from ..shared import (
     check_count,
     check_number,
     connected,
+    local_space,
     opened,
     warn,
 )
@@ -27,6 +28,9 @@ from .fitting import Start
 from .missing import Patterns
 from .moves import Move
 from .prior import Prior
+from .rows import Rows
+from .search_kernels import BLOCK
+from .spread import spread_of
 from .starts import Init
 from .sklearn_protocol import ConvergenceWarning, Parameters, as_in_sklearn
 
@@ -308,8 +312,11 @@ class Fitted(Parameters, Saved):
         self.lower_bound_, self._online = history[-1] / total, (climb.moments, total, 0)
         self._warn(total, total)
 
-    def _doubt_units(self, variances):
-        """Warn of columns in which reg_covar is no small part of the variance."""
+    def _spread(self, X, weights=None, client=None):
+        """Store the mean of the columns; return the rows and the variances of the columns, with a warning of
+        those in which reg_covar is no small part."""
+        rows = Rows(X, local_space(client, self.space), BLOCK)
+        self._centre, variances = spread_of(rows, weights)
         small = np.flatnonzero(variances < 100.0 * self.reg_covar)
         if small.size and getattr(self, "prior", None) is None:
             warn(
@@ -317,6 +324,7 @@ class Fitted(Parameters, Saved):
                 " of X, and widens their clusters; expected larger units, or a smaller reg_covar",
                 UserWarning,
             )
+        return rows, variances
 
     def _warn(self, n, per=1.0):
         """Warn if a fit to n points ended before it had converged, or has components of one point. `per`

@@ -38,7 +38,6 @@ from ..shared import (
     check_choice,
     check_flag,
     launch,
-    local_space,
     need,
     opened,
     reduce,
@@ -49,9 +48,7 @@ from .blocks import Components
 from .covariance import Covariance
 from .checks import check_random_state, check_table, feature_names
 from .fitted import Fitted
-from .rows import Rows, on_host
-from .search_kernels import BLOCK
-from .spread import spread_of
+from .rows import on_host
 from .starts import Few, Init
 from .sweeps import OfPoints, by_tile
 
@@ -203,9 +200,7 @@ class TMixture(Fitted):
                 f"X has shape {X.shape}: n_samples = {n}; expected more points than {self.n_components} "
                 "components"
             )
-        rows = Rows(X, local_space(None, self.space), BLOCK)
-        self._centre, variances = spread_of(rows)
-        self._doubt_units(variances)
+        rows, variances = self._spread(X)
         few = Few(rows, None, self.n_components, random)
         means = self._first_means(self.n_components, p)
         # the logarithm of the volume of the box that contains all points
