@@ -227,9 +227,9 @@ def test_files_stay_short():
 LONG = """
 models/edm 41
 models/hawkes 53
-models/mixture 31
+models/mixture 29
 models/mixture/cytometry 10
-models/resampling 39
+models/resampling 38
 models/shared 0
 models/tmap 27
 roofline 30
