@@ -152,7 +152,6 @@ class Searches(Chained):
     def drawn(self, parts):
         """Return the ends of searches, the logarithms of mean likelihoods at these, and how far the median
         of these rose in the second half of the iterations."""
-        self.restore(parts[-1])
         began, ends = np.concatenate([part["began"] for part in parts]), self.ends()
         logs = self._logs_at(ends)
         with np.errstate(invalid="ignore"):

@@ -208,7 +208,6 @@ class Populations(Chained):
 
     def drawn(self, parts):
         """Return the fields of a Posterior; of a stopped run, draws from the density that it had reached."""
-        self.restore(parts[-1])
         points, shape, notes = self.points, (self.n_chains, self.n), ()
         log_evidence, error = evidence(self.log_z)
         if not self.finished:
