@@ -227,7 +227,7 @@ def test_files_stay_short():
 LONG = """
 models/edm 41
 models/hawkes 53
-models/mixture 29
+models/mixture 30
 models/mixture/cytometry 10
 models/resampling 38
 models/shared 0
