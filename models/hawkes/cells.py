@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Frozen, InputError, launch, reduce
+from ..shared import Frozen, InputError, launch, lock_of, reduce
 from .cell_kernels import (
     WIDTH,
     find_cells,
@@ -131,7 +131,7 @@ class PairList:
 
     def __init__(self, events, trigger, range_, dtype):
         self.range, self.trigger = range_, trigger
-        with pk.use(events.space):
+        with pk.use(events.space), lock_of(events):
             slowest = trigger.slowest(range_.low, range_.high)
             order, visit = _visit(events, trigger, slowest, range_.cut, dtype)
             counts = events.room("counts", np.int64)
@@ -196,7 +196,7 @@ def all_pairs_within(events, params, cut):
     """Return the pairs whose exponent does not exceed `cut`, row by row: their r2, dt and marks (Views),
     and their later and earlier events (arrays)."""
     trigger, n_events = params.triggering, events.n_events
-    with pk.use(events.space):
+    with pk.use(events.space), lock_of(events):
         order, visit = _visit(events, trigger, params.trigger_values, cut, np.float64)
         counts = pk.zeros(n_events, np.int64)
         visit(0, 0, *(counts,) * 4)

@@ -8,7 +8,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import Names, Shards, launch
+from ..shared import Names, Shards, launch, lock_of
 from . import chain_kernels as ck, kernels
 from .cells import PairList, Range
 from .likelihood import Likelihood
@@ -189,7 +189,8 @@ class LocalChains:
         """Copy the memory of some chains to the space; `first` is the number of the first of these, which
         determines their random numbers."""
         self._first, self.n_chains = first, len(arrays["counts"])
-        self._missed_mu = self._keep_background(self.common.start)
+        with lock_of(self.likelihood):
+            self._missed_mu = self._keep_background(self.common.start)
         with pk.use(self.space):
             self.memory = {name: pk.copy_of(np.ascontiguousarray(array)) for name, array in arrays.items()}
             self._draws = pk.empty((self.n_chains, self.common.n_rows, len(self.free) + 1))
@@ -427,8 +428,9 @@ def _first_cut(likelihood, starts, tolerance):
     does not suffice."""
     cuts = []
     for start in starts:
-        likelihood.evaluate(start)
-        most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
+        with lock_of(likelihood):
+            likelihood.evaluate(start)
+            most = likelihood.n_events * start.excitation_scale(likelihood.n_dims) * likelihood.inverse_rates
         cuts.append(math.log(max(2.0 * most / tolerance, math.e)))
     return max(cuts) + _SPARE_CUT
 

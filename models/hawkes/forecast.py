@@ -18,6 +18,7 @@ from ..shared import (
     check_kind,
     check_positive,
     check_share,
+    generator_of,
 )
 from .fit import check_likelihood
 from .likelihood import Likelihood
@@ -117,7 +118,7 @@ def forecast(
     """
     check_likelihood(likelihood)
     hours, n_draws = check_positive(hours, "hours"), check_count(n_draws, "n_draws")
-    random, begin = np.random.default_rng(seed), likelihood.horizon_h
+    random, begin = generator_of(seed), likelihood.horizon_h
     found = []
     for one in _draws_of(params, n_draws):
         likelihood.check_params(one)
@@ -235,7 +236,7 @@ def predictive_check(
         As in `forecast`.
     """
     check_likelihood(likelihood)
-    n_draws, random, end = check_count(n_draws, "n_draws"), np.random.default_rng(seed), likelihood.horizon_h
+    n_draws, random, end = check_count(n_draws, "n_draws"), generator_of(seed), likelihood.horizon_h
     some = _draws_of(params, n_draws)
     trigger = some[0].triggering
     near_km = trigger.reach_km(some[0].trigger_values, 1.0, 0.0)
@@ -306,7 +307,7 @@ def decluster(likelihood: Likelihood, params: ParametersBase, *, seed: int = 0) 
     Zhuang, Ogata, Vere-Jones (2002).
     """
     found = parent_probabilities(likelihood, params)
-    n, random = likelihood.n_events, np.random.default_rng(seed)
+    n, random = likelihood.n_events, generator_of(seed)
     parents, family = np.full(n, -1), np.arange(n)
     first = np.searchsorted(found.children, np.arange(n + 1))
     u = random.random(n)

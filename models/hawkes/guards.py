@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..shared import ArrayLike, Floats, InputError, Names, check_numbers, check_positive
+from ..shared import ArrayLike, Floats, InputError, Names, check_numbers, check_positive, generator_of
 from .likelihood import Likelihood
 from .parameters import ParametersBase
 from .triggering import bisect
@@ -59,7 +59,7 @@ def jitter(
     locations = check_numbers(locations, "locations", 2)
     given = width_km is not None
     half = 0.5 * (check_positive(width_km, "width_km") if given else places(locations).spacing_km)
-    return locations + np.random.default_rng(seed).uniform(-half, half, locations.shape)
+    return locations + generator_of(seed).uniform(-half, half, locations.shape)
 
 
 def check_places(likelihood, params, free):

@@ -24,6 +24,7 @@ from ..shared import (
     check_flag,
     check_number,
     connected,
+    exclusive,
     launch,
     local_space,
     reduce,
@@ -203,6 +204,7 @@ class Likelihood:
         self._last_share = None, None  # (tau_t, total of observed_share and of its derivative)
         self._tests = {}  # tests without triggering, by their number of simulations
 
+    @exclusive
     def log_likelihood(self, params: ParametersBase) -> float:
         """Return the log-likelihood (4) of the events at `params`.
 
@@ -224,6 +226,7 @@ class Likelihood:
         self.check_params(params)
         return self._evaluate(params, 1, 1, self._sum_events)[0]
 
+    @exclusive
     def evaluate(self, params: ParametersBase) -> None:
         """Evaluate the log-likelihood at `params`, unless `windows`, `inverse_rates` and the background
         already belong to it.
@@ -369,6 +372,7 @@ class Likelihood:
         value, slopes = self.log_gradient(params)
         return value, slopes / np.array(params.values())
 
+    @exclusive
     def log_gradient(self, params: ParametersBase) -> tuple[float, Floats]:
         """Return the log-likelihood and its derivatives in the logarithms of the parameters, in the order
         of `gradient`.
@@ -419,6 +423,7 @@ class Likelihood:
             excitation, background + excitation, out=np.zeros(self.n_events), where=excitation > 0.0
         )
 
+    @exclusive
     def rates(
         self,
         params: ParametersBase,
@@ -444,6 +449,7 @@ class Likelihood:
         background, excitation = (view[0].to_numpy() for view in rows or self.rows(params))
         return self.background_scale(params) * background, params.excitation_scale(self.n_dims) * excitation
 
+    @exclusive
     def rows(self, params: ParametersBase) -> tuple[pk.View, pk.View]:
         """Return the sums of (1), or the given density, and the sums of (2), as Views on `space`.
 
@@ -490,6 +496,7 @@ class Likelihood:
         """
         return params.mu0 if self.background else params.background_scale(self.n_dims)
 
+    @exclusive
     def log_gradients(self, several: Sequence[ParametersBase]) -> list[tuple[float, Floats]]:
         """Return `log_gradient` for each of several parameter sets, by one launch over pairs if possible.
 

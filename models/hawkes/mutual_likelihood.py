@@ -23,8 +23,10 @@ from ..shared import (
     check_number,
     check_numbers,
     check_positive,
+    exclusive,
     generator_of,
     launch,
+    lock_of,
 )
 from . import mutual_kernels as kernels
 from .checks import check_events, check_horizon, check_times
@@ -207,6 +209,7 @@ class MutualLikelihood:
         """Arrays for the excitation of each event, and for the reciprocal of its rate."""
         return pk.empty(self.n_events), pk.empty(self.n_events)
 
+    @exclusive
     def log_likelihood(self, params: Mutual) -> float:
         """Return the log-likelihood at `params`.
 
@@ -225,6 +228,7 @@ class MutualLikelihood:
         """
         return self._evaluate(params)
 
+    @exclusive
     def gradient(self, params: Mutual, *, rates: bool = True) -> tuple[float, MutualSlopes]:
         """Return the log-likelihood at `params` and its derivatives.
 
@@ -335,6 +339,7 @@ class MutualLikelihood:
         teams = chunk.teams(int(np.clip(-(-self.n_types // 128) * 32, 32, 256)))
         launch(teams, kernels.excite, pk.static(e.rates.shape[0]), e, heights, out)
 
+    @exclusive
     def background_probabilities(self, params: Any) -> Floats:
         """Return, for each event, the probability that no other event triggered it; 0 before the window.
 
@@ -356,6 +361,7 @@ class MutualLikelihood:
         found[self.layout(len(params.rates)).order] = self._of_events[1].to_numpy()
         return found * self._levels(params)[self._step, self.types]
 
+    @exclusive
     def expected(self, params: Mutual) -> Floats:
         """Return, for each event, the expected number of events of the same type since the first event.
 
@@ -481,7 +487,7 @@ def designs(likelihood, params):
     rates, n_types = params.rates, likelihood.n_types
     n_rates = len(rates)
     width = max(1, ROWS_BYTES[0] // (8 * n_rates * n_types))
-    with pk.use(likelihood.space):
+    with pk.use(likelihood.space), lock_of(likelihood):
         layout, out = likelihood.layout(n_rates), pk.empty((width, n_rates, n_types))
         pieces = layout.events.pieces.to_numpy()
         for chunk, e in likelihood._states(rates, False, params.h_km):

@@ -19,6 +19,7 @@ from ..shared import (
     check_kind,
     check_positive,
     launch,
+    lock_of,
 )
 from .cells import all_pairs_within
 from .fit import check_likelihood
@@ -85,7 +86,7 @@ def posterior_probabilities(
     check_flag(keep, "keep")
     quantiles = np.atleast_1d(check_fractions(quantiles, "quantiles"))
     n, done, kept = likelihood.n_events, 0, []
-    with pk.use(likelihood.space):
+    with pk.use(likelihood.space), lock_of(likelihood):
         moments, bins = pk.zeros((2, n)), pk.zeros((n, _BINS), np.int32)
         for params in posterior.thinned(n_draws):
             rows = likelihood.rows(params)

@@ -9,7 +9,7 @@ import numpy as np
 
 import portable as pk
 
-from ..shared import launch, reached
+from ..shared import launch, lock_of, reached
 from . import kernels
 from .cell_kernels import background_by_cells, excitations_of_several
 from .cells import Grid, PairList, Range
@@ -223,7 +223,7 @@ class PairSums:
                 self.background,
             )
             return
-        with pk.use(self.space):
+        with pk.use(self.space), lock_of(self):
             grid = Grid(self, _background_km(params, windows), self.dtype)
             launch(
                 pk.TeamPolicy(self.n_events, _TEAM_SIZE),

@@ -58,7 +58,7 @@ from .files import (
     write,
     write_csv,
 )
-from .launches import launch, reduce
+from .launches import exclusive, launch, lock_of, reduce
 from .mapped import Streamed, opened
 from .notebook_html import Frozen, Shown
 from .posteriors import stopped

@@ -3,12 +3,14 @@ reference."""
 
 import functools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from portable.models import hawkes
 from portable.models.hawkes import Likelihood
 
 from . import reference
@@ -199,6 +201,18 @@ def test_one_likelihood_for_many_parameters(space, method, keep_background):
         assert_agrees(
             likelihood.log_likelihood(params), reference.log_likelihood(locations, times, params), N_EVENTS
         )
+
+
+@pytest.mark.usefixtures("serial")
+def test_threads_of_python_share_a_likelihood():
+    """Its memory holds one evaluation: without a lock some of these values belonged to other parameters."""
+    several = Likelihood(*random_events(N_EVENTS)), [replace(PARAMS, theta=k / 9) for k in range(1, 9)]
+    mutual = hawkes.MutualLikelihood(np.arange(9.0), np.zeros(9, int))
+    types = mutual, [hawkes.Mutual([1.0], [[k / 9]], 1.0) for k in range(1, 9)]
+    for shared, params in (several, types):
+        wanted = list(map(shared.log_likelihood, params))
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(shared.log_likelihood, 200 * params)) == 200 * wanted
 
 
 def test_integers_and_lists_are_events_too(space):
