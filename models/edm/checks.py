@@ -71,7 +71,6 @@ def _numbers(values, name):
                 f"{name} must hold real numbers, but column {words[0]!r} has dtype {values[words[0]].dtype}; "
                 "drop it, or choose columns"
             )
-        values = values.to_numpy(np.float64, na_value=np.nan)
     return as_numbers(values, name)
 
 

@@ -16,7 +16,7 @@ from .checks import check_columns, without_xarray
 from .local import smap
 from .neighbours import Prediction, simplex
 from .segments import Windows
-from .skill import correlation
+from .skill import by_rounding, correlation
 
 
 def forecast(library: TableLike, E: Whole, n_steps: Whole, **options: Any) -> Array:
@@ -239,4 +239,6 @@ def partial_cross_map(
 def _correlation_left(known):
     """Return the partial correlation of the first two columns, given the other columns."""
     both, given = known[:, :2], known[:, 2:]
-    return correlation(*(both - given @ np.linalg.lstsq(given, both, rcond=None)[0]).T)
+    left = both - given @ np.linalg.lstsq(given, both)[0]
+    still = abs(left).max(axis=0, initial=0.0) <= by_rounding(both)
+    return correlation(*np.where(still, 0.0, left).T)

@@ -68,15 +68,26 @@ def skill(predicted: ArrayLike, observed: ArrayLike, Tp: Whole = 1) -> Skill:
     both, errors, nothing = known & np.isfinite(last), (p - o)[known], float("nan")
     line = np.full(len(o), np.nan)
     if both.sum() > 2:
-        line[both] = np.polyval(np.polyfit(last[both], o[both], 1), last[both])
+        away = last[both] - last[both].mean()  # else an offset would hide the slope
+        given = np.column_stack([away / power_of_two(abs(away).max()), np.ones(len(away))])
+        line[both] = given @ np.linalg.lstsq(given, o[both])[0]
     own, base, fitted = (_rmse((v - o)[both]) for v in (p, last, line))
+    least = by_rounding(o[known])
     mae = float(abs(errors).mean()) if len(errors) else nothing
     found = len(errors), correlation(p, o), mae, _rmse(errors), base, fitted
-    return Skill(*found, *(1.0 - (own / other) ** 2 if other else nothing for other in (base, fitted)))
+    return Skill(
+        *found, *(1.0 - (own / other) ** 2 if other > least else nothing for other in (base, fitted))
+    )
 
 
 def _rmse(errors):
-    return float(np.sqrt((errors**2).mean())) if len(errors) else float("nan")
+    unit = power_of_two(abs(errors).max(initial=0.0))
+    return float(unit * np.sqrt(((errors / unit) ** 2).mean())) if len(errors) else float("nan")
+
+
+def by_rounding(values):
+    """Return the largest deviation of numbers such as `values` that may be due to rounding only."""
+    return NO_VARIATION * np.finfo(float).eps * abs(values).max(axis=0, initial=0.0)
 
 
 def value_at(series, times):
@@ -99,9 +110,9 @@ def correlation(a, b):
     if both.sum() < 2:
         return float("nan")
     a, b = (v[both] - v[both].mean() for v in (a, b))
-    if abs(a).max() <= NO_VARIATION * np.finfo(float).eps * abs(b).max():
+    if abs(a).max() <= by_rounding(b):
         return float("nan")
     # without the scaling, squares of large or small numbers would overflow or vanish
     a, b = (v / power_of_two(abs(v).max()) for v in (a, b))
     spread = np.sqrt((a @ a) * (b @ b))
-    return float(a @ b / spread) if spread > 0 else float("nan")
+    return float(np.clip(a @ b / spread, -1.0, 1.0)) if spread > 0 else float("nan")

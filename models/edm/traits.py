@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ..shared import ArrayLike, Result, as_numbers, warn
+from .search import power_of_two
 
 SHORTEST_PERIOD = 3.0  # steps
 FEWEST_CYCLES = 4
@@ -54,10 +55,11 @@ def traits(series: ArrayLike, n_series: int = 1) -> Traits:
     -------
     Traits
     """
-    series = as_numbers(series, "series", 1)
+    series = as_numbers(series, "series", 1).astype(np.float64)
     known = series[np.isfinite(series)]
     if len(known) < 4 * FEWEST_BESIDE or known.min() == known.max():
         return Traits(0, False, False)
+    known /= power_of_two(abs(known).max())  # squares of large or small numbers are no numbers
     known = (known - known.mean()) / known.std()
     return Traits(_season(known, LINE / n_series), _is_intermittent(known), _drifts(known))
 

@@ -187,4 +187,4 @@ def test_words_in_a_table_are_named():
         edm.simplex(pandas.DatetimeIndex(["2026-01-01"] * 30), 2)
     with pytest.raises(InputError, match="columns is empty; expected at least one name"):
         edm.simplex(pandas.DataFrame({"x": X}), 2, columns=[])
-    assert edm.traits(X.tolist()) == edm.traits(X)
+    assert edm.traits(X.tolist()) == edm.traits(X) == edm.traits(X.astype(np.longdouble))

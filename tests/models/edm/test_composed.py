@@ -95,6 +95,9 @@ def test_a_partial_cross_map_knows_what_goes_between():
     r = np.corrcoef([a, b, c])
     wanted = (r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt((1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2))
     assert left == pytest.approx(wanted, abs=1e-9)
+    turns = np.tile([0.0, 1.0], 20)  # what is left of a correlation of 1 is rounding
+    rho, left = edm.partial_cross_map(turns, turns[::-1].copy(), turns * 3.0, 1, **SERIAL)
+    assert rho == 1.0 and np.isnan(left)
 
 
 def test_a_partial_cross_map_takes_tables_and_segments():

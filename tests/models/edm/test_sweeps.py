@@ -345,6 +345,14 @@ def test_skill_beside_simple_forecasts(tmp_path):
     told.save(tmp_path / "skill.npz")
     assert edm.Skill.load(tmp_path / "skill.npz") == told
     noise = default_rng(0).normal(size=300)
-    assert edm.skill(noise[1:], noise[:-1]).against_autoregression < 0.0
+    plain = edm.skill(noise[1:], noise[:-1])
+    assert plain.against_autoregression < 0.0
+    for unit, origin in ((1e-200, 0.0), (1e200, 0.0), (1e-3, 1e9)):
+        one = edm.skill(origin + unit * noise[1:], origin + unit * noise[:-1])
+        assert_allclose(one.rmse / unit, plain.rmse, rtol=1e-5)
+        assert_allclose(one.against_autoregression, plain.against_autoregression, rtol=1e-4)
+        assert edm.traits(origin + unit * noise) == edm.traits(noise)
+    for still in (np.ones(30), np.arange(30.0)):  # the regression is exact
+        assert np.isnan(edm.skill(still + noise[:30], still).against_autoregression)
     with pytest.raises(pk.InputError, match="predicted has 3 times, observed 4"):
         edm.skill([1.0, 2.0, 3.0], [1.0, 2.0, 3.0, 5.0])
