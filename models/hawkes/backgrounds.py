@@ -172,7 +172,7 @@ def fit_background(
     check_choice(kind, "kind", Kind)
     max_iter = check_count(max_iter, "max_iter")
     horizon = check_horizon(horizon_h, times)
-    check_enough(len(times))
+    check_enough(len(times), horizon - times[0])
     if kind == "constant" and n_periods not in (None, 1):
         raise InputError("n_periods is for 'piecewise' and 'declustered'; kind is 'constant'")
     if covariates is not None and n_periods is not None:
@@ -274,8 +274,6 @@ class Maker:
     def __init__(self, locations, times, horizon, region, kind, n_periods, bandwidth_km, space):
         self.locations, self.times, self.kind, self.space = locations, times, kind, space
         self.region, self.span = region, horizon - times[0]
-        if not self.span > 0.0:
-            raise InputError("times are all equal; expected horizon_h after the first event")
         self.inside = region.holds(locations)
         if not self.inside.any():
             raise InputError("box_km holds no event")

@@ -96,7 +96,7 @@ def _of_file(path, pick):
 def numbers_of(column, name, path):
     """Return a column as float64; raise FiniteError with the row of the first entry that is not a finite
     number."""
-    values = numbers_in(column, name, path).astype(np.float64)
+    values = numbers_in(column, name, path)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         entry = np.asarray(column)[bad[0]] or "empty"

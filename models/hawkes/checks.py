@@ -61,12 +61,19 @@ def check_events(locations, times):
     return locations, times
 
 
-def check_enough(n_events):
-    """Raise InputError if there are fewer than three events for an estimate."""
+def check_enough(n_events, hours, what="an estimate"):
+    """Raise InputError if there are fewer than three events for `what`, or no hours of observation."""
     if n_events < 3:
         raise InputError(
-            f"the record has {n_events} event{'s' * (n_events > 1)}; expected at least 3 for an estimate"
+            f"the record has {n_events} event{'s' * (n_events > 1)}; expected at least 3 for {what}"
         )
+    check_hours(hours)
+
+
+def check_hours(hours):
+    """Raise InputError if the observation ends with the first event."""
+    if not hours > 0.0:
+        raise InputError("times are all equal; expected horizon_h after the first event")
 
 
 def check_ascending(times, beside):
@@ -209,7 +216,7 @@ def places(locations: ArrayLike) -> Places:
     """
     locations = check_numbers(locations, "locations", 2)
     distinct, counts = np.unique(locations, axis=0, return_counts=True)
-    repeated = float(counts[counts > 1].sum() / len(locations))
+    repeated = float(counts[counts > 1].sum() / max(len(locations), 1))
     return Places(len(locations), len(distinct), repeated, _spacing(distinct) if len(distinct) > 1 else 0.0)
 
 

@@ -569,7 +569,7 @@ def check_likelihood(likelihood):
 
 def check_free(fixed, start, likelihood):
     """Return the names of the parameters that are not fixed, in order."""
-    check_enough(likelihood.n_events)
+    check_enough(likelihood.n_events, likelihood.horizon_h)
     if isinstance(fixed, str) or not all(isinstance(name, str) for name in fixed):
         raise DTypeError(f"fixed must be a sequence of parameter names, got {fixed!r}")
     names = start.names()

@@ -20,6 +20,7 @@ from ..shared import (
     check_share,
     generator_of,
 )
+from .checks import check_hours
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -237,6 +238,7 @@ def predictive_check(
     """
     check_likelihood(likelihood)
     n_draws, random, end = check_count(n_draws, "n_draws"), generator_of(seed), likelihood.horizon_h
+    check_hours(end)
     some = _draws_of(params, n_draws)
     trigger = some[0].triggering
     near_km = trigger.reach_km(some[0].trigger_values, 1.0, 0.0)

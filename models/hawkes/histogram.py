@@ -182,8 +182,8 @@ def fit_histogram(
     """
     times = check_times(times)
     edges = check_edges(edges, "edges", 0.0)
-    check_enough(len(times))
     end = check_horizon(horizon_h, times)
+    check_enough(len(times), end - times[0])
     objective, rate = _objective(times, end, edges, space)
     history = objective.run_em(check_count(n_steps, "n_steps"))
     return HistogramFit(edges, *_climbed(objective, rate), history)

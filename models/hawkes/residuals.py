@@ -24,6 +24,8 @@ from ..shared import (
     launch,
     need,
 )
+from ..shared.pairs import correlation
+from .checks import check_enough, check_hours
 from .fit import check_likelihood
 from .likelihood import Likelihood
 from .parameters import ParametersBase
@@ -194,13 +196,12 @@ def residuals(likelihood: Likelihood, params: ParametersBase) -> Residuals:
 def residuals_of(rescaled):
     """Return the Residuals of at least 3 rescaled times."""
     stats = need("scipy.stats", "stats", "the test of residuals")
-    if len(rescaled) < 3:
-        raise InputError(f"likelihood has {len(rescaled)} events; expected at least 3 for residuals")
+    check_enough(len(rescaled), np.ptp(rescaled), "residuals")
     gaps = np.diff(rescaled)
     test = stats.kstest(np.exp(-np.maximum(gaps, 0.0)), "uniform")
     scores = stats.norm.ppf((stats.rankdata(gaps) - 0.5) / len(gaps))
-    correlation = float(np.corrcoef(scores[:-1], scores[1:])[0, 1])
-    return Residuals(rescaled, gaps, float(test.statistic), float(test.pvalue), correlation)
+    found = correlation(scores[:-1], scores[1:])
+    return Residuals(rescaled, gaps, float(test.statistic), float(test.pvalue), found)
 
 
 def compensators(likelihood, params):
@@ -304,6 +305,7 @@ def thinned_residuals(
     check_likelihood(likelihood)
     random = generator_of(seed)
     n_cells, n_draws = check_count(n_cells, "n_cells", 2), check_count(n_simulations, "n_simulations")
+    check_hours(likelihood.horizon_h)
     region = region_of(box_km, polygon, likelihood.sums.locations + likelihood.centre)
     places, *rest = _thinned(likelihood, params, region, random)
     draws = [region.draw(random, len(places)) for _ in range(n_draws)]

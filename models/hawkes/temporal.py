@@ -23,7 +23,6 @@ from ..shared import (
     ArrayLike,
     Floats,
     Frozen,
-    InputError,
     Names,
     SpaceLike,
     check_choice,
@@ -342,9 +341,7 @@ class TemporalLikelihood:
         DTypeError, FiniteError, InputError
             An initial value is no positive finite number; all times are equal.
         """
-        check_enough(self.n_events)
-        if not self.horizon_h > 0.0:
-            raise InputError("times are all equal; give horizon_h")
+        check_enough(self.n_events, self.horizon_h)
         rate = self.n_events / self.horizon_h
         start = 0.7 * rate if mu is None else mu, theta, rate if omega is None else omega
         top = climb(_Objective(self, self._checked(*start)), MAX_ITER, 1e-10)

@@ -4,6 +4,7 @@
 import numpy as np
 
 from ..shared import InputError, new_figure
+from ..shared.pairs import correlation
 
 _POINTS = 200
 _MOST_LAGS = 8
@@ -78,10 +79,7 @@ def empirical_correlation(runs, lag):
         if lag < runs.n_gaps
         else np.empty(0, int)
     )
-    x, y = runs.values[early], runs.values[early + lag] if len(early) else np.empty(0)
-    if len(early) < 3 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
-        return np.nan
-    return float(np.corrcoef(x, y)[0, 1])
+    return correlation(runs.values[early], runs.values[early + lag])
 
 
 def _model_correlation(model, lag):

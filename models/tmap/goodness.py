@@ -8,6 +8,7 @@ from dataclasses import field
 import numpy as np
 
 from ..shared import Frozen, InputError, SpaceLike, need
+from ..shared.pairs import correlation
 from .model import TransientMAP, check_model
 from .runs import Runs
 
@@ -73,16 +74,14 @@ def goodness_of_fit(model: TransientMAP, runs: Runs, *, space: SpaceLike = None)
     followed = complete.copy()
     followed[ends] = False
     early = np.flatnonzero(followed & np.append(complete[1:], False))
-    correlation = p_correlation = np.nan
-    if len(early) > 2 and np.ptp(whole[early]) > 0.0 and np.ptp(whole[early + 1]) > 0.0:
-        correlation = float(np.corrcoef(whole[early], whole[early + 1])[0, 1])
-        p_correlation = _two_sided(correlation * np.sqrt(len(early)))
+    found = correlation(whole[early], whole[early + 1])
+    p_correlation = _two_sided(found * np.sqrt(len(early)))
     score = p_length = np.nan
     if not runs.n_censored and model.variance_arrivals() > 0.0:
         error = np.sqrt(model.variance_arrivals() / runs.n_runs)
         score = float((runs.lengths.mean() - model.mean_arrivals()) / error)
         p_length = _two_sided(score)
-    return Goodness(uniforms, distance, p_distance, correlation, p_correlation, score, p_length)
+    return Goodness(uniforms, distance, p_distance, found, p_correlation, score, p_length)
 
 
 def _two_sided(score):

@@ -1,6 +1,7 @@
 """Test significance: the level of the test of no triggering, its statistic, intervals that reach 0, refusals
 and notes."""
 
+import functools
 import math
 
 import numpy as np
@@ -18,7 +19,7 @@ from portable.models.hawkes import (
 from portable.models.hawkes.calibration import _TOWN_KM, _TOWNS, SHAPES
 from portable.errors import InputError
 
-from .events import squares
+from .events import PARAMS, squares
 
 TRUTH = hawkes.Parameters(1.0, 1.6, 336.0, theta=0.3, omega=0.1, h=0.1)
 YEAR = 8766.0
@@ -216,6 +217,12 @@ def test_few_events_say_nothing():
         ):
             with pytest.raises(InputError, match=f"the record has {n} event.*; expected at least 3"):
                 call(*given)
+    at_once = Likelihood(np.arange(6.0).reshape(3, 2), np.ones(3))
+    check = functools.partial(hawkes.predictive_check, params=PARAMS, n_draws=1)
+    for call in (fit, check, functools.partial(hawkes.thinned_residuals, params=PARAMS)):
+        with pytest.raises(InputError, match="times are all equal; expected horizon_h"):
+            call(at_once)
+    assert hawkes.places(np.empty((0, 2))).repeated == 0.0
     three = fit_background([[0.0, 0.0], [1.0, 1.0], [2.0, 0.0]], [1.0, 2.0, 3.0], space="threads").fit
     assert three.interval("theta")[0] == 0.0 and not three.test.rejects()
 

@@ -106,6 +106,8 @@ def test_residuals_are_the_compensator(space):
     )
     assert found.rescaled[6] == pytest.approx(middle + ahead, rel=1e-9)
     assert len(found.gaps) == 12
+    few = residuals(Likelihood(locations[:3], times[:3], space=space), PARAMS)
+    assert len(few.gaps) == 2 and np.isnan(few.correlation)
 
 
 def test_residuals_tell_right_from_wrong():
