@@ -269,7 +269,9 @@ def _table(options, found, labels):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("markers")
     for number, name in enumerate(found.names[:_SHOWN]):
-        spread = (f"{column[number]:.2%}" for column in columns.values())
+        spread = (
+            "unknown" if np.isnan(column[number]) else f"{column[number]:.2%}" for column in columns.values()
+        )
         table.add_row(str(number), f"{counts[number]:,}", *spread, escape(printable(name)))
     if len(found.names) > _SHOWN:
         table.caption = f"{len(found.names) - _SHOWN} smaller ones are in the files"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...shared import Array, InputError, Names, PathLike, check_choice, warn, write_csv
+from ...shared import Array, InputError, Names, PathLike, check_choice, check_kind, warn, write_csv
 from ..estimator import DirichletMixture
 from .channels import colours_of
 from .samples import Sample, check_samples, check_spillover, check_used
@@ -57,6 +57,8 @@ def spillover_of(
     samples = list(controls.values() if isinstance(controls, Mapping) else controls)
     detectors = list(controls) if isinstance(controls, Mapping) else [None] * len(samples)
     check_samples(samples, "controls")
+    if unstained is not None:
+        check_kind(unstained, "unstained", Sample, "be cytometry.Sample")
     first = samples[0]
     colours = [first.channels[place] for place in colours_of(first.channels)]
     if not colours:

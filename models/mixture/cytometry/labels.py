@@ -173,5 +173,7 @@ class Labels(Result, eq=False):
 def shares(labels: Sequence[Labels | Tally]) -> Array:
     """Return the share of each population among the cells that were not left out, shape (n_samples,
     n_populations)."""
+    if not len(labels):
+        raise InputError("labels is empty; expected those of at least one sample")
     counts = np.array([own.counts for own in labels], np.float64)
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)

@@ -16,6 +16,7 @@ from ...shared import (
     InputError,
     Names,
     check_choice,
+    check_kind,
     check_number,
     check_positive,
     need,
@@ -183,6 +184,7 @@ class Panel(Frozen, eq=False):
         InputError
             The sample lacks a channel, or one of the spillover matrix.
         """
+        check_kind(sample, "sample", Sample, "be cytometry.Sample")
         missing = [channel for channel in self.channels if channel not in sample.channels]
         if missing:
             raise InputError(f"{sample.name} lacks {', '.join(missing)}; it has {', '.join(sample.channels)}")

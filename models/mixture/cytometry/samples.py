@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from ...shared import Array, DTypeError, Frozen, InputError, Names, ShapeError, check_kind
+from ...shared import Array, DTypeError, Frozen, InputError, Names, ShapeError, as_numbers, check_kind, refuse
 from .channels import is_detector, is_mass
 
 SPILLOVER = ("spillover", "spill")  # keywords of a spillover matrix
@@ -60,25 +60,34 @@ class Sample(Frozen, eq=False):
 
     def __post_init__(self):
         channels = tuple(map(str, self.channels))
-        n, X = len(channels), np.asarray(self.X)
+        n, X = len(channels), as_numbers(self.X, f"{self.name}: X")
         markers = tuple(str(marker).strip() for marker in self.markers) or ("",) * n
         if X.ndim != 2 or X.shape[1] != n or len(markers) != n:
             raise ShapeError(
                 f"{self.name}: X has shape {X.shape}, but there are {n} channels and {len(markers)} markers"
             )
+        self._check_left_out(len(X))
         _check_names(self.name, channels)
         limits = _limits(X, channels) if self.limits is None else self._numbers("limits", n)
-        gains = np.ones(n) if self.gains is None else self._numbers("gains", n)
+        gains = self._numbers("gains", n, 0.0)
         spillover = None if self.spillover is None else check_spillover(self.name, *self.spillover)
         limits = np.where([*map(is_detector, channels)], limits, np.inf)
         checked = {"X": X, "channels": channels, "markers": markers, "limits": limits, "gains": gains}
         for name, value in (checked | {"spillover": spillover}).items():
             object.__setattr__(self, name, value)
 
-    def _numbers(self, name, n):
-        value = np.asarray(getattr(self, name), np.float64)
+    def _check_left_out(self, n):
+        if self.left_out is not None and np.shape(self.left_out) != (n,):
+            raise ShapeError(f"{self.name}: left_out has shape {np.shape(self.left_out)}; expected {(n,)}")
+
+    def _numbers(self, name, n, above=-np.inf):
+        what, value = f"{self.name}: {name}", getattr(self, name)
+        if value is None:
+            return np.ones(n)
+        value = as_numbers(value, what).astype(np.float64)
         if value.shape != (n,):
-            raise ShapeError(f"{self.name}: {name} has shape {value.shape}; expected {(n,)}")
+            raise ShapeError(f"{what} has shape {value.shape}; expected {(n,)}")
+        refuse(~(value > above), value, what, f"more than {above:g}")
         return value
 
     @property
@@ -200,7 +209,8 @@ def _with_commas(words, n, channels):
 def check_spillover(name, channels, matrix):
     """Return channels and a matrix that is invertible; raise an error whose message begins with `name`
     otherwise."""
-    channels, matrix = tuple(map(str, channels)), np.asarray(matrix, np.float64)
+    matrix = as_numbers(matrix, f"{name}: the spillover matrix").astype(np.float64)
+    channels = tuple(map(str, channels))
     if matrix.shape != (len(channels),) * 2 or len(set(channels)) < len(channels):
         raise ShapeError(
             f"{name}: the spillover matrix has shape {matrix.shape} for the channels {', '.join(channels)}"

@@ -84,6 +84,19 @@ def test_controls_that_say_nothing(made, words):
         cytometry.spillover_of(made())
 
 
+def test_what_is_no_sample():
+    for call, words in (
+        (
+            lambda: cytometry.spillover_of(controls(), "dark.fcs"),
+            "unstained must be cytometry.Sample, got str",
+        ),
+        (lambda: cytometry.clean("run.fcs"), "sample must be cytometry.Sample"),
+        (lambda: cytometry.shares([]), "labels is empty"),
+    ):
+        with pytest.raises(pk.InputError, match=words):
+            call()
+
+
 def test_a_detector_without_a_control():
     with pytest.warns(UserWarning, match="no control for R780-A"):
         names, matrix = cytometry.spillover_of(controls()[:2])
@@ -117,8 +130,12 @@ def test_doublets_and_unsteady_times_are_left_out():
     assert (cleaned.take(np.arange(50)).left_out == found[:50]).all()
     X = sample.X[~off]
     X[:, 4] = np.sort(default_rng(1).uniform(0.0, 1000.0, len(X)))  # without the gap
-    steady = cytometry.clean(replace(sample, X=X))
-    assert (steady.left_out == 2).sum() == 0
+    for ticks in (X[:, 4].copy(), np.floor(X[:, 4] / 20.0)):  # a coarse clock
+        X[:, 4] = ticks
+        assert (cytometry.clean(replace(sample, X=X)).left_out == 2).sum() == 0
+    X = sample.X.copy()
+    X[::9, 4] = np.nan  # the others have times
+    assert (cytometry.clean(replace(sample, X=X)).left_out[off & ~doublet] == 2).mean() > 0.6
 
 
 def test_what_cannot_be_looked_at_is_said():
@@ -128,7 +145,9 @@ def test_what_cannot_be_looked_at_is_said():
     )
     with pytest.warns(RuntimeWarning) as told:
         assert not cytometry.clean(bare).left_out.any()
+        cytometry.clean(replace(sample, X=np.full(sample.X.shape, np.nan)))
     texts = [str(one.message) for one in told]
+    assert len(texts) == 4 and "has 0 cells, fewer than 5000" in texts[3]
     assert "run has no height or width of scatter" in texts[0] and "3000 cells, fewer than 5000" in texts[1]
 
 
@@ -187,7 +206,7 @@ def test_a_plate_that_is_killed_goes_on(tmp_path):
         assert (tmp_path / "o" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_stability_and_least_share_of_populations(tmp_path):
+def test_stability_and_least_share_of_populations(tmp_path, capsys):
     """Well-separated populations are found again in both halves; a population with too small a share is
     merged into others.
     """
@@ -202,3 +221,6 @@ def test_stability_and_least_share_of_populations(tmp_path):
     assert (coarse.cells >= 150).all() and coarse.n_populations < found.merged(samples, "none").n_populations
     with pytest.raises(pk.InputError, match="least_share is -1.0"):
         found.merged(samples, least_share=-1.0)
+    cytometry.write(samples[0].take(np.arange(150)), path := tmp_path / "few.fcs")
+    assert main(f"fit {path} --components 2 --figures none --labels none --out {tmp_path}/few".split()) == 0
+    assert "unknown" in (said := capsys.readouterr().out) and "nan" not in said

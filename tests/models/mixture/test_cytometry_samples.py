@@ -289,3 +289,19 @@ def test_names_that_occur_twice_in_a_table(tmp_path):
     assert found.channels == ("FL1-A 1", "FSC-A", "FL1-A 3") and found.X[1].tolist() == [4, 5, 6]
     with pytest.raises(InputError, match="expected distinct names, such as 'A 1'"):
         cytometry.Sample(np.zeros((1, 2)), ("A", "A"))
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"X": np.ma.masked_equal(np.zeros((1, 2)), 0.0)}, "sample: X is a masked array"),
+        ({"X": np.array([["1", "2"]])}, "sample: X must hold real numbers, got dtype <U1"),
+        ({"limits": [np.nan, 1.0]}, r"sample: limits\[0\] is nan"),
+        ({"gains": [1.0, 0.0]}, r"sample: gains\[1\] is 0.0; expected more than 0"),
+        ({"left_out": [0, 0, 1]}, r"left_out has shape \(3,\); expected \(1,\)"),
+        ({"spillover": (("A",), [["x"]])}, "sample: the spillover matrix must hold real numbers"),
+    ],
+)
+def test_what_is_no_number_of_a_sample(change, words):
+    with pytest.raises(InputError, match=words):
+        cytometry.Sample(**{"X": np.zeros((1, 2)), "channels": ("A", "B")} | change)
