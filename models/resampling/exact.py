@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..shared import as_numbers
+
 
 class Moments(NamedTuple):
     """A log-likelihood, and means and variances of the state at each step, shape (n_steps,); for arrays of
@@ -21,7 +23,7 @@ class Moments(NamedTuple):
 def kalman(y, params) -> Moments:
     """Compute log p(y) of the linear Gaussian model, and the law of x_t given y_0..y_t; parameters may be
     arrays."""
-    phi, sigma, tau = params
+    y, (phi, sigma, tau) = as_numbers(y, "y", 1).astype(np.float64), params
     var, total = sigma * sigma / (1 - phi * phi), 0.0
     mean, means, variances = 0.0 * var, [], []
     for t, value in enumerate(y):

@@ -62,6 +62,8 @@ def as_numbers(value, name, n_dims=None):
                 f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
                 f" {name}.compressed()"
             )
+        if hasattr(value, "select_dtypes") and value.shape == value.select_dtypes("number").shape:
+            value = value.to_numpy(np.float64, na_value=np.nan)  # pandas's own types would become objects
         if hasattr(value, "toarray"):
             raise DTypeError(
                 f"{name} is sparse, of type {type(value).__name__}; expected a dense array: {name}.toarray()"
@@ -78,11 +80,11 @@ def as_numbers(value, name, n_dims=None):
 
 
 def numbers_in(column, name, path="table"):
-    """Return a column of a table as an array of real numbers, also if it holds text."""
+    """Return a column of a table as float64, also if it holds text."""
     array = np.asarray(column)
     if array.dtype.kind in "OU":
         return numbers(list(map(str, array)), name, path)
-    return as_numbers(column, name, 1)
+    return as_numbers(column, name, 1).astype(np.float64)
 
 
 def check_labels(value, name):

@@ -192,7 +192,7 @@ def _times(frame, time, end, date_order):
     if looks_dated(column):
         times, end, _ = since_first(column, time, date_order, end, np.timedelta64(1, "s"))
     else:
-        times = numbers_in(column, time).astype(np.float64)
+        times = numbers_in(column, time)
         if end is not None:
             end = check_number(end, "end")
     refuse(~np.isfinite(times), times, time, "finite times", FiniteError)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pandas
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -216,7 +217,10 @@ def test_threads_of_python_share_a_likelihood():
 
 
 def test_integers_and_lists_are_events_too(space):
-    value = log_likelihood([[0, 0], [1, 2], [2, 0]], [0, 3, 4], PARAMS, space=space)
+    integers = [[0, 0], [1, 2], [2, 0]]
+    value = log_likelihood(integers, [0, 3, 4], PARAMS, space=space)
+    of_pandas = pandas.DataFrame(integers).convert_dtypes()  # whose numbers would become objects
+    assert log_likelihood(of_pandas, [0, 3, 4], PARAMS, space=space) == value
     wanted = reference.log_likelihood(
         np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 0.0]]), np.array([0.0, 3.0, 4.0]), PARAMS
     )

@@ -108,6 +108,8 @@ def test_gaps_between_two_limits(space):
     _, info = fit(runs, orders=[1, 2], start=model, max_iter=9, space=space)
     assert info.history[0] == pytest.approx(wanted.sum(), rel=1e-10) and np.diff(info.history).min() > -1e-9
     assert from_frame(table, upper="upper", alone=True).n_censored == censored.sum()
+    bytes_ = {"gap": np.array([200], np.uint8), "upper": np.array([250], np.uint8)}
+    assert from_frame(bytes_, run=None, upper="upper").values == [225.0]
     for change, words in (
         ({"upper": low}, r"upper\[0\] is .*expected a higher limit"),
         ({"upper": np.full(plain.n_gaps, np.inf)}, "only the last gap of a run is open"),
