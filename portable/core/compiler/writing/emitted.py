@@ -150,7 +150,7 @@ class Code:
         """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
         self.loop(begin, self.b.add_nsw(self.b.sub(end, 1), step), step, *more)
 
-    def visit(self, index, mask=None, slot=0, outer=((),)):
+    def visit(self, index, mask=None, outer=((),), slot=0):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.
 
         `outer`: a box's leading indices, LLVM values, for each of the rows that are emitted together.

@@ -4,7 +4,7 @@ import ast
 
 from ...compiler.writing.entry import Entry
 from ...compiler.reading.team import TeamHandle
-from ...compiler.reading.tree import If, Leave, Set, every
+from ...compiler.reading.tree import If, Leave, Loop, Set, every
 from ...language.types import VARYING
 from . import engine
 
@@ -37,33 +37,40 @@ class Cores:
     def text(self, entry):
         from . import lower, scan
 
-        scans = self.scans and entry.policy_kind.startswith("scan")
+        scans = self.scans and "scan" in entry.policy_kind
         return lower.text(entry, (scan if scans else lower).launcher, **self.options)
 
 
 def entry_of(kernel, policy_kind, specs, reducers=(), watch=None, **options):
     """Return the entry of a kernel for the cores of this machine; `options`: see Cores."""
     entry = Entry(Cores(**options), kernel, policy_kind, specs, reducers, watch)
-    heavy = ast.If, ast.IfExp, ast.Call
-    entry.light = not any(isinstance(node, heavy) for node in kernel.portable_text.nodes)
-    entry.in_turn = policy_kind.startswith("scan") and _in_turn(entry)
-    if policy_kind.startswith("box") and entry.has_loops and not (reducers or watch):
+    entry.light = not any(
+        isinstance(node, (ast.If, ast.IfExp, ast.Call)) for node in kernel.portable_text.nodes
+    )
+    entry.in_turn = "scan" in policy_kind and _in_turn(entry)
+    if "box" in policy_kind and entry.has_loops and not (reducers or watch):
         entry.rows = _rows_together(entry)
     return entry
 
 
 def _rows_together(entry):
     """Return the number of a box's rows that are processed together: several if its loops have one length in
-    all rows, and sums that fit into registers. These then do not wait for each other, and what all rows read
-    is loaded once.
+    all rows, sums that fit into registers, and loads that all rows share, or none. The sums then do not wait
+    for each other, and what the rows share is loaded once.
     """
     # what differs between rows is varying here
     nodes = list(every(entry.typed_for(entry.width, VARYING).root.body))
-    sums = {node.variable for node in nodes if node.__class__ is Set and node.loop}
-    if not sums or len(nodes) > _MOST_NODES:
-        return 1
+    inner = [node for loop in nodes if loop.__class__ is Loop for node in every([loop])]
+    own = [
+        VARYING in [i.kind for i in (*node.args, *node.view.indices())]
+        for node in inner
+        if getattr(node, "op", "") == "load"
+    ]
+    sums = {node.variable for node in inner if node.__class__ is Set}
     differs = any(node.__class__ in (If, Leave) or getattr(node, "masked", False) for node in nodes)
-    return 1 if differs else engine.pack_registers() // 4 // len(sums) or 1
+    if differs or len(nodes) > _MOST_NODES or own and all(own) or not sums:
+        return 1
+    return engine.pack_registers() // 4 // len(sums) or 1
 
 
 def _in_turn(entry):

@@ -109,24 +109,15 @@ def _merge(code, k):
 def _range(code, begin, end, copies, outer=((),)):
     ops, b, W = code.ops, code.b, code.width
 
-    def pack(base, slot=0):
-        code.visit(ops.lanes(base), None, slot, outer)
-
-    def run_packs(base):
-        for k in range(copies):
-            pack(b.add_nsw(base, k * W), k)
+    def pack(base):
+        code.visit(ops.lanes(base), None, outer)
 
     def masked(base):
         index = ops.lanes(base)
-        code.visit(index, ops.compare("<", index, Value("int", UNIFORM, end)).ir, 0, outer)
+        code.visit(index, ops.compare("<", index, Value("int", UNIFORM, end)).ir, outer)
 
-    if copies == 1:
-        rest = packs(code, begin, end, W, pack)
-    # additions to one accumulator wait for each other: the kernel's code is emitted once for each accumulator
-    elif code.entry.light:
-        rest = packs(code, begin, end, W * copies, run_packs)
-    else:
-        rest = _in_turn(code, begin, end, copies, pack)
+    # additions to one accumulator wait for each other
+    rest = _in_turn(code, begin, end, copies, pack) if copies > 1 else packs(code, begin, end, W, pack)
     if W == 1 or code.policy_kind == "packs":
         return
     if copies > 1:
