@@ -155,7 +155,7 @@ def test_loops_of_several_rows(space, lower):
     """A CPU processes rows together whose loops have one length; each sum has the bits of one lane alone."""
     a, policy = default_rng(1).normal(size=(21, 21)), pk.MDRangePolicy((0, 0), (21, 21))
     kernels = (pk.kernel(packed=packed)(products) for packed in (True, False))
-    out, alone = (launch_for(space, policy, k, pk.static(lower), a, 0 * a)[-1] for k in kernels)
+    out, alone = (launch_for(policy, k, pk.static(lower), a, 0 * a)[-1] for k in kernels)
     assert_array_equal(out, alone)
     assert_close(out, (np.tri(21, k=-1) * a if lower else a) @ a.T, float, 21, scale=3.0)
 
