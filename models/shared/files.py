@@ -98,7 +98,7 @@ def check_file(path: PathLike, kinds: Names) -> str:
 def read_csv(path: PathLike, rename: Callable[[list[str]], list[str]] = list) -> dict[str, list[str]]:
     """Read the columns of a .csv or .csv.gz, as strings.
 
-    Cells are separated by commas; if the header has semicolons and no comma, by semicolons, and decimal
+    Cells are separated by commas; if the header has semicolons or tabs and no comma, by these, and decimal
     commas become points.
 
     Parameters
@@ -121,7 +121,7 @@ def read_csv(path: PathLike, rename: Callable[[list[str]], list[str]] = list) ->
         check_csv(path)
         with _opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
             first = next(lines, "")
-            apart = ";" if ";" in first and "," not in first else ","
+            apart = delimiter_of(first)
             rows = csv.reader(itertools.chain([first], lines), delimiter=apart)
             names = rename([name.strip() for name in next(rows, [])])
             _check_once(path, names, names)
@@ -179,8 +179,22 @@ def header(path: PathLike) -> list[str]:
     InputError
         The file cannot be read.
     """
+    with reading(path):
+        line = first_line(path)
+        return [name.strip() for name in next(csv.reader([line], delimiter=delimiter_of(line)), [])]
+
+
+def first_line(path: PathLike) -> str:
+    """Return the first line of a .csv or .csv.gz file, like `header`."""
     with reading(path), _opened(path, "rt", encoding="utf-8-sig") as lines:
-        return [name.strip(' "\n') for name in re.split("[,;]", lines.readline(_PIECE))]
+        return lines.readline(_PIECE)
+
+
+def delimiter_of(line: str) -> str:
+    """Return what separates the cells of a header: commas, or else semicolons, or else tabs, but for those
+    within quotes."""
+    bare = re.sub('"[^"]*"', "", line)
+    return next((one for one in ",;\t" if one in bare), ",")
 
 
 def _opened(path: PathLike, mode: str, **keywords):

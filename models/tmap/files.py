@@ -27,7 +27,7 @@ from ..shared import (
     refuse,
 )
 from ..shared.dates import DateOrder, since_first
-from ..shared.files import check_csv
+from ..shared.files import check_csv, delimiter_of, first_line
 from .runs import Runs
 
 _NO_RUN = (
@@ -273,7 +273,9 @@ def read(
     if kind != ".parquet":
         check_csv(path, [name for name in (gap, run, time, censored, upper) if name is not None])
     with reading(path):
-        frame = pandas.read_csv(path) if kind != ".parquet" else pandas.read_parquet(path)
+        apart = "," if kind == ".parquet" else delimiter_of(first_line(path))
+        how = {"sep": apart, "decimal": "." if apart == "," else ","}
+        frame = pandas.read_parquet(path) if kind == ".parquet" else pandas.read_csv(path, **how)
     of_gaps, of_events = {"upper": upper, "alone": alone or None}, {"timeout": timeout, "end": end}
     kind, others = ("gaps", of_events) if time is None else ("events", of_gaps)
     for name, value in others.items():

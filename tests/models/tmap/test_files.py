@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
+from portable.models.shared.files import read_csv
 from portable.models.tmap import Runs, TransientMAP, read
 from portable.models.tmap.__main__ import main
 from portable.models.tmap.files import from_events, from_frame
@@ -69,6 +70,13 @@ def test_a_column_of_censored_runs_is_not_dropped(tmp_path, told):
     assert main([*command, *"--run user --censored nosuch --end 70".split()]) == 2
     assert main([*command, *"--run user --censored open --end 70 --space serial".split()]) == 0
     assert "n_censored=1" in told.out
+
+
+def test_cells_between_commas_semicolons_or_tabs(tmp_path):
+    for apart, point in ((",", "."), (";", ","), (";", "."), ("\t", ",")):
+        (path := tmp_path / "a.csv").write_text(f'run{apart}"a, gap"\n1{apart}2{point}5\n')
+        assert read(path, gap="a, gap").values == [2.5]
+        assert read_csv(path) == {"run": ["1"], "a, gap": ["2.5"]}
 
 
 def test_a_misspelt_column_of_runs_is_refused(tmp_path, told):
