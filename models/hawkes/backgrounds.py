@@ -298,7 +298,7 @@ class Maker:
         areas = self.region.areas(*corners)
         if not math.isclose(areas.sum(), self.region.area, rel_tol=1e-9):
             raise InputError("grid must cover the region")
-        self.draw_cell = lambda random, k: random.uniform(*(side[k] for side in corners))
+        self.corners = corners
         self.parts["space"] = LogLinear(cell_of(grid, self.locations), areas, grid.values)
 
     def __call__(self, weights):
@@ -327,14 +327,14 @@ class Maker:
             scale = self._scaled(weights, self.widths)
             law.density = functools.partial(self._density, scale, self.widths)
             widths = self.widths
-            law.parts = weights, lambda random, k: random.normal(self.locations[k], widths[k, None])
+            law.parts = weights, functools.partial(_draw_near, self.locations, widths)
             # leave-one-out density: renormalise by the weights of the other events
             places = law.density(np.arange(n)) * (weights.sum() / np.maximum(weights.sum() - weights, 1e-300))
         if "space" in self.parts:
             part = self.parts["space"]
             density = part.fit(weights)
-            places, law.density = density[part.cell], lambda at: density[cell_of(self.grid, at)]
-            law.parts = part.sizes * density, self.draw_cell
+            places, law.density = density[part.cell], functools.partial(_density_of_cells, density, self.grid)
+            law.parts = part.sizes * density, functools.partial(_draw_within, self.corners)
         places[~self.inside] = 0.0
         until = n * np.interp(self.times, self.edges, np.append(0.0, np.cumsum(rates * hours)))
         return Background(n * places * law.rate(self.times), float(n), until, law.at, law.draw)
@@ -391,6 +391,19 @@ class Maker:
             inside = np.maximum(np.bincount(at, weights, minlength=count), 1e-300)
             tried.append((float(inside @ np.log(inside * count / n)) - (count - 1) * math.log(n), count))
         return max(tried)[1]
+
+
+# functions, not lambdas, so that a fit can be pickled
+def _draw_near(locations, widths, random, k):
+    return random.normal(locations[k], widths[k, None])
+
+
+def _draw_within(corners, random, k):
+    return random.uniform(*(side[k] for side in corners))
+
+
+def _density_of_cells(density, grid, at):
+    return density[cell_of(grid, at)]
 
 
 @dataclass

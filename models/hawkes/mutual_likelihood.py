@@ -194,9 +194,21 @@ class MutualLikelihood:
             rest = {"n_types": self.n_types, "horizon_h": horizon_h, "covariates": covariates, "space": space}
             self._in_time = MutualLikelihood(times, types, start_h=start_h, **rest)
         with pk.use(space) as self.space:
-            rest = types, self.n_types, self._step, self.locations
-            self.layout = functools.cache(functools.partial(Layout, self.times, *rest))
+            self._forget()
+
+    def _forget(self):
+        """Make the functions whose results are kept; a pickle has none of these."""
+        rest = self.types, self.n_types, self._step, self.locations
+        self.layout = functools.cache(functools.partial(Layout, self.times, *rest))
         self._buffers = functools.cache(self._make_buffers)
+
+    def __getstate__(self):
+        kept = "layout", "_buffers", "_of_events"
+        return {name: value for name, value in vars(self).items() if name not in kept}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._forget()
 
     def _make_buffers(self, n_rates, wide):
         """Return empty arrays for rows, ends of spans, sums over pieces, and fades."""

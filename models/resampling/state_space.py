@@ -48,6 +48,18 @@ FUNCTIONS = (
 )
 
 
+@functools.cache
+def _record_of(names):
+    """Return the class of named tuples with some names; a pickle of one holds the names."""
+    record = collections.namedtuple("Parameters", names)
+    record.__reduce__ = lambda self: (_record, (names, tuple(self)))
+    return record
+
+
+def _record(names, values):
+    return _record_of(names)(*values)
+
+
 class StateSpaceModel(Frozen, eq=False):
     """A state-space model, defined once for filters, smoothers, simulation and inference on every space.
 
@@ -99,10 +111,10 @@ class StateSpaceModel(Frozen, eq=False):
             if getattr(self, name) is not None:
                 check_function(getattr(self, name), name)
 
-    @functools.cached_property
+    @property
     def Parameters(self) -> type:  # noqa: N802  (a class)
         """A named tuple with the parameters' names."""
-        return collections.namedtuple("Parameters", self.parameters)
+        return _record_of(self.parameters)
 
     def params(self, **values: ArrayLike) -> Any:
         """Make a record of parameters from values by name.
