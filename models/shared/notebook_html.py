@@ -29,7 +29,31 @@ class Frozen(Shown):
     """Base of frozen dataclasses, which need no decorator: its arguments are next to the base."""
 
     def __init_subclass__(cls, **how: bool) -> None:
+        by_value = how.get("eq", True) and "__eq__" not in vars(cls)
         dataclasses.dataclass(cls, frozen=True, **how)
+        if by_value:
+            cls.__eq__ = _equal
+
+
+def _equal(one, other):
+    """Return True if two results have equal fields, with arrays compared element by element."""
+    if type(one) is not type(other):
+        return NotImplemented
+    return all(
+        _same(getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one)
+    )
+
+
+def _same(one, other):
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    if type(one) is not type(other):
+        return one == other
+    if isinstance(one, dict):
+        return _same(list(one.items()), list(other.items()))
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other or (one != one and other != other)  # NaN
 
 
 def _text_of(value):
