@@ -21,6 +21,7 @@ from ..shared import (
     check_numbers,
     check_positive,
     need,
+    warn,
 )
 from .fit import check_likelihood, standard_score
 from .forecast import Forecast
@@ -95,6 +96,10 @@ def score_forecast(
     times = check_numbers(times, "times", 1)
     inside = (times >= ahead.begin_h) & (times <= ahead.end_h)
     n = int(inside.sum())
+    if times.size and not n:
+        warn(
+            f"none of {len(times)} times is within the forecast's hours, {ahead.begin_h:g} to {ahead.end_h:g}"
+        )
     number = float((ahead.counts >= n).mean()), float((ahead.counts <= n).mean())
     places = found = None
     if locations is not None and n:
@@ -348,6 +353,8 @@ def evidence(likelihood: Likelihood, posterior: Posterior, *, n_draws: int = 200
     check_kind(posterior, "posterior", Posterior, "be hawkes.Posterior")
     n_draws = check_count(n_draws, "n_draws", 10)
     terms = np.array([pointwise(likelihood, params) for params in posterior.thinned(n_draws)])
+    if len(terms) < 10:
+        raise InputError(f"posterior has {len(terms)} draws; expected at least 10")
     if not np.isfinite(terms).all():
         raise InputError("likelihood: an event has density zero under a draw")
     most = terms.max(axis=0)

@@ -198,18 +198,20 @@ def _r_hat(x):
 
 
 def summary(draws: Array) -> dict[str, float]:
-    """Return moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws)."""
+    """Return moments, quantiles and diagnostics of the draws of a parameter, shape (chains, draws);
+    diagnostics are NaN for fewer than four draws of a chain, as of an interrupted call."""
     low, *tails, high = np.quantile(draws, [0.025, 0.05, 0.95, 0.975])
-    found = {
-        "mean": draws.mean(),
-        "sd": draws.std(ddof=1),
-        "q2.5": low,
-        "q97.5": high,
-        "r_hat": r_hat(draws),
-        "ess_bulk": effective(draws),
-        "ess_tail": min(sample_size(halves(draws <= at).astype(float)) for at in tails),
-        "mcse": draws.std(ddof=1) / np.sqrt(sample_size(halves(draws))),
-    }
+    sd = draws.std(ddof=1) if draws.size > 1 else np.nan
+    found = {"mean": draws.mean(), "sd": sd, "q2.5": low, "q97.5": high}
+    if draws.shape[1] < 4:
+        found |= dict.fromkeys(("r_hat", "ess_bulk", "ess_tail", "mcse"), np.nan)
+    else:
+        found |= {
+            "r_hat": r_hat(draws),
+            "ess_bulk": effective(draws),
+            "ess_tail": min(sample_size(halves(draws <= at).astype(float)) for at in tails),
+            "mcse": sd / np.sqrt(sample_size(halves(draws))),
+        }
     return {key: float(value) for key, value in found.items()}
 
 

@@ -45,6 +45,10 @@ def test_what_is_said_of_draws():
     (said,) = posteriors.mixing(stuck, "go on")
     assert "b nan and nan, c " in said and said.endswith("at least 400: go on") and "a " not in said[70:80]
     assert "7 of each chain are too few" in posteriors.mixing({"a": good["a"][:, :7]}, "")[0]
+    for n in (1, 2, 3):  # of a call that was interrupted early
+        found = posteriors.summary(good["a"][:1, :n])
+        assert np.isnan([found["r_hat"], found["ess_tail"], found["mcse"]]).all()
+        assert np.isnan(found["sd"]) == (n == 1) and found["mean"] == good["a"][0, :n].mean()
 
 
 def pmmh(**options):
