@@ -7,6 +7,7 @@ from numpy.testing import assert_array_equal
 
 import portable as pk
 
+from ..refusals import refusals
 from ..launching import launch_for
 from ..tolerance import assert_close
 
@@ -318,8 +319,7 @@ def for_some(team, out):
         team.tally(own, 0)
 
 
-@pytest.mark.parametrize(
-    "text, words",
+test_wrong_tallies = refusals(
     [
         (in_any_element, "tally takes a view of .* of one dimension whose extent is known"),
         (of_its_own, "that the team shares"),
@@ -327,10 +327,9 @@ def for_some(team, out):
         (at_no_integer, "the index must be an integer"),
         (for_some, "tally"),
     ],
+    lambda text: pk.parallel_for(pk.TeamPolicy(1, 4, space="serial"), pk.kernel(text), np.zeros(4, np.int32)),
+    error=pk.PortableError,
 )
-def test_wrong_tallies(text, words):
-    with pytest.raises(pk.PortableError, match=words):
-        pk.parallel_for(pk.TeamPolicy(1, 4, space="serial"), pk.kernel(text), np.zeros(4, np.int32))
 
 
 def test_concurrency_is_positive(space):

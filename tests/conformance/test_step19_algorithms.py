@@ -12,6 +12,7 @@ from portable.library import algorithms
 from portable.core import events
 from portable.errors import DTypeError, InputError, ShapeError, WrongSpaceError
 
+from ..refusals import refusals
 from ..launching import move
 
 DTYPES = "int32 int64 uint32 uint64 float32 float64".split()
@@ -198,8 +199,7 @@ def test_a_view_of_another_memory_is_refused():
         pk.argsort(np.zeros(5), "cuda")
 
 
-@pytest.mark.parametrize(
-    "call, error, words",
+test_wrong_arguments = refusals(
     [
         (
             lambda: pk.argsort(np.zeros((2, 2)), "serial"),
@@ -219,11 +219,8 @@ def test_a_view_of_another_memory_is_refused():
         (lambda: pk.top_k(np.zeros((2, 3)), 1.5, space="serial"), InputError, "k"),
         (lambda: pk.compact(np.zeros(3), space="serial"), DTypeError, "keep has dtype float64"),
         (lambda: pk.compact(np.zeros(3, bool), np.zeros(2), "serial"), ShapeError, "values has shape"),
-    ],
+    ]
 )
-def test_wrong_arguments(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])

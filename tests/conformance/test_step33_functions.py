@@ -13,6 +13,7 @@ from portable.core.launch import dispatch
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import DTypeError, LanguageError
 
+from ..refusals import refusals
 from ..launching import launch_for, launch_reduce, move
 
 X = np.linspace(0.5, 3.0, 21)
@@ -151,17 +152,16 @@ def test_functions_lower_for_a_gpu():
     assert len(found) == 4  # one build for `square` and `made(2)`
 
 
-@pytest.mark.parametrize(
-    "given, error, message",
+test_what_is_no_function_of_kernels_is_refused = refusals(
     [
         (lambda v: v, DTypeError, "argument 'f': '<lambda>' is a plain function; mark it with @pk.function"),
         (sorted, DTypeError, "argument 'f': .*sorted.* is not a kernel argument"),
         (2.0, LanguageError, "`f` is a number and cannot be called"),
     ],
+    lambda given: pk.parallel_for(
+        pk.RangePolicy(0, len(X), space="serial"), applied, given, X, np.zeros_like(X)
+    ),
 )
-def test_what_is_no_function_of_kernels_is_refused(given, error, message):
-    with pytest.raises(error, match=message):
-        pk.parallel_for(pk.RangePolicy(0, len(X), space="serial"), applied, given, X, np.zeros_like(X))
 
 
 def test_a_repeated_launch_with_a_function_finds_its_code():

@@ -10,6 +10,7 @@ from portable.core.launch import dispatch
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import LanguageError, LoweringError
 
+from ..refusals import refusals
 from ..launching import launch_for, launch_reduce
 
 SHIFT = (1.0, 2.0)
@@ -135,8 +136,7 @@ def _text(i, x, y):
     y[i, 0] = x[i] + "a"
 
 
-@pytest.mark.parametrize(
-    "text, error, message",
+test_what_slices_are_not_is_refused = refusals(
     [
         (
             _shifted,
@@ -148,7 +148,5 @@ def _text(i, x, y):
         (_wrong, LoweringError, "expected arrays of the same shape, got extents 3 and 2"),
         (_text, LanguageError, "a string"),
     ],
+    lambda text: launch_for(4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)), space="serial"),
 )
-def test_what_slices_are_not_is_refused(text, error, message):
-    with pytest.raises(error, match=message):
-        launch_for(4, pk.kernel(text), np.ones((4, 4)), np.ones((4, 4)), space="serial")

@@ -12,6 +12,7 @@ from portable.core.launch import dispatch
 from portable.core.machines.cuda.space import lower_to_ptx
 from portable.errors import DTypeError, InputError, LanguageError, LoweringError
 
+from ..refusals import refusals
 from ..launching import move
 from .tables import made
 
@@ -159,8 +160,7 @@ def test_float32_has_no_double_arithmetic():
     assert ".f64" not in ptx
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
+test_wrong_calls = refusals(
     [
         ({"gradient": "q"}, InputError, "no parameter 'q'; there are p, times"),
         ({"gradient": "p.nu"}, InputError, "'p.nu' of kernel 'hawkes' is no field"),
@@ -170,10 +170,8 @@ def test_float32_has_no_double_arithmetic():
         ({"gradient": ()}, InputError, "the name of a parameter"),
         ({"gradient": "p", "hessian": "p"}, InputError, "not both"),
     ],
+    lambda options: pk.parallel_reduce(3, hawkes, Parameters(1.0, 1.0, 1.0), TIMES, **options),
 )
-def test_wrong_calls(options, error, words):
-    with pytest.raises(error, match=words):
-        pk.parallel_reduce(3, hawkes, Parameters(1.0, 1.0, 1.0), TIMES, **options)
 
 
 def test_an_integer_is_refused():
@@ -181,8 +179,7 @@ def test_an_integer_is_refused():
         pk.parallel_reduce(3, hawkes, Parameters(1, 1.0, 1.0), TIMES, gradient="p")
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
+test_wrong_derivatives = refusals(
     [
         (lambda: pk.derivative(abs, "x"), DTypeError, "marked with @pk.function"),
         (lambda: pk.derivative(power, "y"), InputError, "'power' has no parameter 'y'; there are x, n"),
@@ -197,8 +194,5 @@ def test_an_integer_is_refused():
         (lambda: pk.derivative(line, "p")(2.0, TIMES), LanguageError, "'p': it is not a number"),
         (lambda: pk.derivative(line, "x.a")(2.0, TIMES), LanguageError, "no field 'a'"),
         (lambda: pk.derivative(hawkes, "p")(0, Parameters(1.0, 1.0, 1.0), TIMES), LanguageError, "launch it"),
-    ],
+    ]
 )
-def test_wrong_derivatives(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

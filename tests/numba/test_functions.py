@@ -12,6 +12,8 @@ from numba import cfunc, guvectorize, njit, prange, vectorize
 import portable as pk
 from portable.errors import DTypeError, LanguageError, ShapeError
 
+from ..refusals import refusals
+
 N = 1003
 X = np.random.default_rng(0).normal(size=N)
 
@@ -256,10 +258,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("call, kind, message", WRONG)
-def test_what_cannot_be_passed_is_refused_with_the_place(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
+test_what_cannot_be_passed_is_refused_with_the_place = refusals(WRONG)
 
 
 def test_threads_compile_at_once():

@@ -14,6 +14,8 @@ from numba import cfunc, njit, prange, types
 import portable as pk
 from portable.errors import DTypeError, InputError, LanguageError, ShapeError, SpaceError
 
+from ..refusals import refusals
+
 N = 40_013  # several blocks, chunks for every thread, and a remainder
 X = default_rng(5).normal(size=N)
 A = default_rng(6).normal(size=(37, 61))
@@ -395,10 +397,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("launch, kind, message", WRONG)
-def test_what_is_wrong_is_refused_by_name(launch, kind, message):
-    with pytest.raises(kind, match=message):
-        njit(launch)(np.zeros(10))
+test_what_is_wrong_is_refused_by_name = refusals(WRONG, lambda launch: njit(launch)(np.zeros(10)))
 
 
 def test_a_view_of_a_device_is_refused():

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import portable as pk
 from portable.models import edm
 
+from ...refusals import refusals
 from . import reference
 from .series import driver_and_driven, logistic_maps
 
@@ -171,8 +172,7 @@ def test_views_of_a_table_have_its_names_and_dates(tmp_path):
     assert again.views == found.views and again.prediction.rho == found.prediction.rho
 
 
-@pytest.mark.parametrize(
-    "call, words",
+test_what_cannot_be_is_refused_by_name = refusals(
     [
         (lambda x: edm.embedding_delay(x, 40), "max_lag is 40; expected 1 to 39"),
         (lambda x: edm.embedding_delay(np.c_[x, x]), "series has 2 columns; expected one series"),
@@ -187,7 +187,6 @@ def test_views_of_a_table_have_its_names_and_dates(tmp_path):
         (lambda x: edm.multiview(np.c_[x, x[::-1]], 7), "E is 7; expected 1 to 6"),
         (lambda x: edm.multiview(np.c_[x, x[::-1]], 2, n_views=99), "n_views is 99; expected 1 to 9"),
     ],
+    lambda call: call(logistic_maps(40, 1)[:, 0]),
+    error=(pk.InputError, pk.ShapeError),
 )
-def test_what_cannot_be_is_refused_by_name(call, words):
-    with pytest.raises((pk.InputError, pk.ShapeError), match=words):
-        call(logistic_maps(40, 1)[:, 0])

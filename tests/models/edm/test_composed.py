@@ -9,6 +9,7 @@ from sklearn import linear_model as linear
 from portable.errors import PortableError
 from portable.models import edm
 
+from ...refusals import refusals
 from .series import driver_and_driven, logistic_maps
 
 SERIAL = {"space": "serial"}
@@ -110,14 +111,12 @@ def test_a_partial_cross_map_takes_tables_and_segments():
     assert found == alone and np.isfinite(found).all()
 
 
-@pytest.mark.parametrize(
-    "form, words",
+test_bad_input = refusals(
     [
         ({"penalty": -1.0}, "penalty is -1"),
         ({"l1_ratio": 2.0}, "l1_ratio is 2"),
         ({"theta": -1.0}, r"theta\[0\] is -1"),
     ],
+    lambda form: edm.smap(np.arange(20.0), 2, **({"theta": 1.0} | form)),
+    error=PortableError,
 )
-def test_bad_input(form, words):
-    with pytest.raises(PortableError, match=words):
-        edm.smap(np.arange(20.0), 2, **({"theta": 1.0} | form))

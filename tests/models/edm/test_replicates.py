@@ -14,6 +14,7 @@ from portable.errors import PortableError
 from portable.models import edm
 from portable.models.edm import calibrate
 
+from ...refusals import refusals
 from .series import logistic_maps
 
 LENGTHS = {"north": 11, "south": 16, "east": 13}
@@ -214,8 +215,7 @@ def test_a_test_of_all_pairs_has_these_surrogates():
 TABLE = pandas.DataFrame({"site": NAMES, "x": X[:, 0]})
 
 
-@pytest.mark.parametrize(
-    "call, words",
+test_bad_input = refusals(
     [
         (
             lambda: edm.Segments(("a", "b"), ((0, 5), (4, 9))),
@@ -246,10 +246,8 @@ TABLE = pandas.DataFrame({"site": NAMES, "x": X[:, 0]})
         ),
         (lambda: edm.surrogates(X, 2, "seasonal", period=5, segments=NAMES), "period is 5; expected 2 to 3"),
     ],
+    error=PortableError,
 )
-def test_bad_input(call, words):
-    with pytest.raises(PortableError, match=words):
-        call()
 
 
 def test_a_short_replicate_that_is_not_asked_for_does_no_harm():

@@ -4,7 +4,6 @@ are present."""
 import gzip
 
 import numpy as np
-import pytest
 
 from portable.models.hawkes import Likelihood, Parameters
 
@@ -45,17 +44,6 @@ def assert_agrees(got, wanted, n_events, dtype=np.float64):
     An error of every log-rate by that much adds up over the events.
     """
     assert_close(got, wanted, dtype, n_events + 40, scale=n_events)
-
-
-def wrong_calls(rows):
-    """Return a test that each call of rows of calls, errors and words raises this error with such words."""
-
-    @pytest.mark.parametrize("call, error, words", rows)
-    def refused(call, error, words):
-        with pytest.raises(error, match=words):
-            call()
-
-    return refused
 
 
 def gunfire(name):

@@ -12,7 +12,8 @@ from portable.models.hawkes.calibration import CLUSTERS, coverage
 from portable.models.hawkes.scores import pointwise
 from portable.errors import InputError, ShapeError
 
-from .events import NINE, random_events, squares, wrong_calls
+from ...refusals import refusals
+from .events import NINE, random_events, squares
 
 BOX = ((0.0, 10.0), (0.0, 10.0))
 
@@ -160,4 +161,4 @@ WRONG = [
 ]
 
 
-test_wrong_calls = wrong_calls(WRONG)
+test_wrong_calls = refusals(WRONG)

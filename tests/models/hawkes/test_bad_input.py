@@ -18,6 +18,7 @@ from portable.errors import (
 from portable.models import hawkes
 from portable.models.hawkes import simulate, Likelihood, Parameters
 
+from ...refusals import refusals
 from .events import PARAMS
 
 pytestmark = pytest.mark.usefixtures("serial")
@@ -108,16 +109,10 @@ def test_parameters(change, error, words):
         Parameters(**GOOD | change)
 
 
-@pytest.mark.parametrize("locations, times, error, words", EVENTS)
-def test_events(locations, times, error, words):
-    with pytest.raises(error, match=words):
-        Likelihood(locations, times)
+test_events = refusals(EVENTS, lambda locations, times: Likelihood(locations, times))
 
 
-@pytest.mark.parametrize("options, error, words", OPTIONS)
-def test_options(options, error, words):
-    with pytest.raises(error, match=words):
-        Likelihood(X, T, **{"space": "serial"} | options)
+test_options = refusals(OPTIONS, lambda options: Likelihood(X, T, **{"space": "serial"} | options))
 
 
 @pytest.mark.parametrize("params", [None, (1.0, 1.6, 336.0, 0.2, 60.0, 0.07), GOOD])

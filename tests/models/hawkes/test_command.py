@@ -24,6 +24,7 @@ from portable.models.hawkes.__main__ import main
 from portable.models.shared.posteriors import stopped
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ...refusals import refusals
 from .events import PARAMS
 
 HEADER = "x_km,y_km,t_hours"
@@ -284,8 +285,7 @@ def test_warnings_with_evidence(tmp_path):
         read_catalogue(write(tmp_path / "d.csv", "1,2,0", "1,3,3000000"))
 
 
-@pytest.mark.parametrize(
-    "draw, error, words",
+test_figures_say_what_they_want = refusals(
     [
         (
             lambda: figures.probability_map(np.zeros((3, 2)), [0.5]),
@@ -303,11 +303,8 @@ def test_warnings_with_evidence(tmp_path):
             "posterior must be hawkes.Posterior, got Parameters",
         ),
         (lambda: figures.residual_plot(3), DTypeError, "found must come from residuals, got int"),
-    ],
+    ]
 )
-def test_figures_say_what_they_want(draw, error, words):
-    with pytest.raises(error, match=words):
-        draw()
 
 
 def test_noise_is_not_called_contagion(tmp_path, told):

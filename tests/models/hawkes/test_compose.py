@@ -13,8 +13,9 @@ from portable.models import hawkes
 from portable.models.hawkes import compose, fit, simulate, Likelihood, exponentials, omori
 from portable.errors import InputError, ShapeError
 
+from ...refusals import refusals
 from . import reference
-from .events import FEW, NINE, PARAMS, prepared, random_events, squares, wrong_calls
+from .events import FEW, NINE, PARAMS, prepared, random_events, squares
 
 VALUES = {
     "mu0": 0.7,
@@ -309,4 +310,4 @@ WRONG = [
 ]
 
 
-test_wrong_calls = wrong_calls(WRONG)
+test_wrong_calls = refusals(WRONG)

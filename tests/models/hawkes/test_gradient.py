@@ -27,6 +27,7 @@ from portable.models.shared.priors import beta
 from portable.models.hawkes.windows import choose
 from portable.errors import DTypeError, InputError
 
+from ...refusals import refusals
 from . import reference
 from .events import FEW, NINE, PARAMS, prepared, random_events
 
@@ -252,10 +253,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("options, error, words", WRONG, ids=lambda v: str(v)[:40])
-def test_wrong_calls(options, error, words):
-    with pytest.raises(error, match=words):
-        fit(FEW, **options)
+test_wrong_calls = refusals(WRONG, lambda options: fit(FEW, **options))
 
 
 def test_wrong_likelihoods():

@@ -26,6 +26,7 @@ from portable.models.hawkes.chains import Chains, LocalChains
 from docs.papers.hawkes_numbers import attainable
 from portable.errors import DTypeError, InputError
 
+from ...refusals import refusals
 from . import reference
 from .events import PARAMS, gunfire, random_events
 from .test_gradient import known
@@ -255,10 +256,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("change, error, words", WRONG, ids=lambda v: str(v)[:40])
-def test_wrong_calls(change, error, words):
-    with pytest.raises(error, match=words):
-        sample_posterior(SMALL, **OPTIONS | change)
+test_wrong_calls = refusals(WRONG, lambda change: sample_posterior(SMALL, **OPTIONS | change))
 
 
 def test_a_bounded_prior_holds_the_draws():

@@ -11,7 +11,7 @@ from portable.errors import DTypeError, InputError, ShapeError
 from portable.models import hawkes
 from portable.models.hawkes import figures, Likelihood, Parameters
 
-from .events import wrong_calls
+from ...refusals import refusals
 
 TOWNS = np.array([[3.0, 3.5], [7.5, 6.0]])
 YEAR, N, SD = 8766.0, 400, 0.6
@@ -137,4 +137,4 @@ WRONG = [
 ]
 
 
-test_wrong_calls = wrong_calls(WRONG)
+test_wrong_calls = refusals(WRONG)

@@ -16,6 +16,8 @@ import portable as pk
 from portable.models.mixture import cytometry
 from portable.models.mixture.__main__ import main
 
+from ...refusals import refusals
+
 COLOURS = ("B530-A", "V450-A", "R780-A")
 SPILL = np.array([[1.0, 0.12, 0.01], [0.05, 1.0, 0.0], [0.002, 0.08, 1.0]])
 
@@ -59,8 +61,7 @@ def test_spillover_of_single_stains(tmp_path):
     assert_allclose(matrix, SPILL, atol=2e-3)
 
 
-@pytest.mark.parametrize(
-    "made, words",
+test_controls_that_say_nothing = refusals(
     [
         (lambda: [], "controls is empty"),
         (lambda: [stained(None, "dark")], "stained cells of dark look like unstained ones"),
@@ -78,10 +79,9 @@ def test_spillover_of_single_stains(tmp_path):
         ),
         (lambda: [np.ones((9, 4))], "controls must hold cytometry.Sample"),
     ],
+    lambda made: cytometry.spillover_of(made()),
+    error=pk.InputError,
 )
-def test_controls_that_say_nothing(made, words):
-    with pytest.raises(pk.InputError, match=words):
-        cytometry.spillover_of(made())
 
 
 def test_what_is_no_sample():

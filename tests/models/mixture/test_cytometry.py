@@ -15,6 +15,7 @@ from portable.models.mixture import cytometry, figures, DirichletMixture
 from portable.models.mixture.__main__ import main
 from portable.models.mixture.cytometry import figures as figures_of_cells
 
+from ...refusals import refusals
 from .panels import CHANNELS, MARKERS, fitted, raw_cells, real_file, simulated
 
 
@@ -221,8 +222,7 @@ def test_labels_as_anndata(tmp_path):
     assert_array_equal(back.obsm["probabilities"], labels.probabilities)
 
 
-@pytest.mark.parametrize(
-    "call, words",
+test_what_cannot_be_written_or_drawn = refusals(
     [
         (lambda labels: labels.write("x.txt"), "expected an ending of fcs, csv, parquet, h5ad"),
         (lambda labels: labels.write("x.fcs"), "sample is None; expected the sample"),
@@ -236,10 +236,9 @@ def test_labels_as_anndata(tmp_path):
             "pairs holds 'CD99'; the panel has CD3, CD4",
         ),
     ],
+    lambda call: call(fitted().predict(simulated()[0][0])),
+    error=pk.InputError,
 )
-def test_what_cannot_be_written_or_drawn(call, words):
-    with pytest.raises(pk.InputError, match=words):
-        call(fitted().predict(simulated()[0][0]))
 
 
 def test_missing_libraries_are_named_before_anything_is_read(file, tmp_path, monkeypatch, told):

@@ -11,6 +11,7 @@ import portable as pk
 from portable.models.mixture import cytometry
 from portable.models.mixture.cytometry import Panel, Sample, Scale
 
+from ...refusals import refusals
 from .panels import CHANNELS, MARKERS, raw_cells
 
 
@@ -134,8 +135,7 @@ def compensated(*names):
     )
 
 
-@pytest.mark.parametrize(
-    "samples, options, words",
+test_panels_that_cannot_be = refusals(
     [
         ([sample()], {"cofactor": 0.0}, "cofactor is 0.0"),
         ([sample()], {"saturation": -1.0}, "100% of the cells reach -1"),
@@ -171,10 +171,9 @@ def compensated(*names):
         (sample(), {}, "samples is one cytometry.Sample"),
         ([raw_cells()], {}, "samples must hold cytometry.Sample"),
     ],
+    lambda samples, options: Panel.of(samples, **options),
+    error=pk.InputError,
 )
-def test_panels_that_cannot_be(samples, options, words):
-    with pytest.raises(pk.InputError, match=words):
-        Panel.of(samples, **options)
 
 
 def test_files_that_were_compensated_elsewhere_are_left_as_they_are():

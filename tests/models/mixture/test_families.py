@@ -12,6 +12,7 @@ from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models import mixture
 from portable.models.mixture import DirichletMixture, TMixture
 
+from ...refusals import refusals
 from . import reference
 from .problems import draw, random_mixture
 
@@ -151,8 +152,7 @@ def test_components_of_one_point_are_named(make):
         make(3, random_state=0).fit(np.array([[0.0, 0.0], [1.0, 5.0], [9.0, 2.0], [4.0, 4.0]]))
 
 
-@pytest.mark.parametrize(
-    "make, X, error, words",
+test_bad_input = refusals(
     [
         (lambda: TMixture(dof="all"), [[1.0], [2.0]], InputError, "dof is 'all'"),
         (lambda: TMixture(2, dof=[1.0, 0.0]), [[1.0], [2.0]], InputError, "positive numbers, one or 2"),
@@ -179,7 +179,5 @@ def test_components_of_one_point_are_named(make):
             "is NaN, as all of its row",
         ),
     ],
+    lambda make, X: make().fit(np.array(X)),
 )
-def test_bad_input(make, X, error, words):
-    with pytest.raises(error, match=words):
-        make().fit(np.array(X))

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 from portable.models.mixture import sums, DirichletMixture, Prior, TMixture
 
+from ...refusals import refusals
 from . import reference
 from .problems import WIDE, cells, draw, random_mixture
 
@@ -365,10 +366,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("options, points, error, words", BAD)
-def test_bad_input(options, points, error, words):
-    with pytest.raises(error, match=words):
-        DirichletMixture(**{"n_components": 2, **options}).fit(points)
+test_bad_input = refusals(
+    BAD, lambda options, points: DirichletMixture(**{"n_components": 2, **options}).fit(points)
+)
 
 
 def test_sparse_input_is_refused():

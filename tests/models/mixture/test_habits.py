@@ -14,6 +14,7 @@ from sklearn.mixture import GaussianMixture
 from portable.errors import FiniteError, InputError, ShapeError, StorageError
 from portable.models.mixture import covariance, ConvergenceWarning, DirichletMixture, Prior, TMixture
 
+from ...refusals import refusals
 from .problems import WIDE, draw, random_mixture
 
 MIXTURE = (
@@ -45,8 +46,7 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
     assert one.lower_bound_ == pytest.approx(other.lower_bound_)
 
 
-@pytest.mark.parametrize(
-    "weights, error, words",
+test_weights_that_are_none = refusals(
     [
         ([1.0], ShapeError, r"sample_weight has shape \(1,\); expected \(600,\)"),
         (-np.ones(600), InputError, r"sample_weight\[0\] is -1.0; expected numbers >= 0"),
@@ -54,10 +54,8 @@ def test_a_weight_is_a_number_of_repetitions(space, kind, prior):
         (np.full(600, 1e300), InputError, "sample_weight adds up to .*e.302"),
         (np.full(600, np.nan), FiniteError, r"sample_weight\[0\] is nan"),
     ],
+    lambda weights: DirichletMixture(2).fit(draw(600, *MIXTURE), sample_weight=weights),
 )
-def test_weights_that_are_none(weights, error, words):
-    with pytest.raises(error, match=words):
-        DirichletMixture(2).fit(draw(600, *MIXTURE), sample_weight=weights)
 
 
 @pytest.mark.parametrize("kind", covariance.KINDS)

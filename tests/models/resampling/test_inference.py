@@ -27,6 +27,7 @@ from portable.models.resampling.joint_prior import Priors
 import portable as pk
 from portable.errors import DTypeError, InputError
 
+from ...refusals import refusals
 from .test_populations import on_a_grid
 
 pytestmark = pytest.mark.usefixtures("serial")
@@ -221,8 +222,7 @@ def test_priors(prior):
     assert_allclose(np.log(slope), volume, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "given, error, message",
+test_wrong_calls = refusals(
     [
         ({"priors": {"phi": PRIORS["phi"]}}, InputError, "sigma neither in priors nor in fixed"),
         ({"fixed": {"tau": 0.7, "phi": 0.1}}, InputError, "phi in priors and in fixed"),
@@ -247,10 +247,8 @@ def test_priors(prior):
             "n_particles is 5000, method 'systematic'; with ordered=True or look_ahead=",
         ),
     ],
+    lambda given: sample_pmmh(LG, Y, **{"n_particles": 20, **SHORT, **given}),
 )
-def test_wrong_calls(given, error, message):
-    with pytest.raises(error, match=message):
-        sample_pmmh(LG, Y, **{"n_particles": 20, **SHORT, **given})
 
 
 def test_what_a_sampler_wants_of_a_model():

@@ -23,6 +23,7 @@ from scipy import optimize, stats
 
 from portable.errors import DTypeError, FiniteError, InputError
 
+from ...refusals import refusals
 from .grids import volatility_on_a_grid
 from .test_filter import expected
 
@@ -183,8 +184,7 @@ def test_searches_that_still_rise_are_told():
             search(LG, Y, 30, n_chains=4, n_iterations=10, **few, **rest)
 
 
-@pytest.mark.parametrize(
-    "given, error, message",
+test_wrong_calls = refusals(
     [
         ({"sd": 0.0}, InputError, "sd is 0"),
         ({"cooling": 1.5}, InputError, "cooling is 1.5; expected a share"),
@@ -195,10 +195,8 @@ def test_searches_that_still_rise_are_told():
         ({"fixed": {"phi": 0.5}}, InputError, "phi in priors and in fixed"),
         ({"start": {"phi": 0.5}}, InputError, "start has phi; expected a dict of exactly phi, sigma, tau"),
     ],
+    lambda given: short(**given),
 )
-def test_wrong_calls(given, error, message):
-    with pytest.raises(error, match=message):
-        short(**given)
 
 
 def test_wrong_profiles():

@@ -17,6 +17,7 @@ from portable.models.resampling.populations import Populations
 import portable as pk
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError
 
+from ...refusals import refusals
 from .test_nan import MODEL
 from .test_nan import Y as NAN_Y
 
@@ -178,8 +179,7 @@ def test_nan_is_counted_and_named():
         smc(fixed={"sd": -1.0}, on_nan="raise")
 
 
-@pytest.mark.parametrize(
-    "sample, given, error, message",
+test_wrong_calls = refusals(
     [
         (smc2, {"n_draws": 22}, InputError, "n_draws is 22 and length 5; expected a multiple of length"),
         (smc2, {"look_ahead": 0.5}, DTypeError, "look_ahead must be marked"),
@@ -199,10 +199,8 @@ def test_nan_is_counted_and_named():
             "no parameters of population 0 explain the data, at",
         ),
     ],
+    lambda sample, given: sample(**given),
 )
-def test_wrong_calls(sample, given, error, message):
-    with pytest.raises(error, match=message):
-        sample(**given)
 
 
 def test_what_is_no_log_likelihood():

@@ -8,6 +8,7 @@ import pytest
 from portable.errors import DTypeError, FiniteError, InputError, ShapeError, UnknownSpaceError
 from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, standard_errors
 
+from ...refusals import refusals
 from .problems import MODEL
 
 RUNS = [
@@ -101,34 +102,19 @@ SIMULATIONS = [
 ]
 
 
-@pytest.mark.parametrize("values, lengths, error, words", RUNS)
-def test_runs(values, lengths, error, words):
-    with pytest.raises(error, match=words):
-        Runs(values, lengths)
+test_runs = refusals(RUNS, lambda values, lengths: Runs(values, lengths))
 
 
-@pytest.mark.parametrize("lists, error, words", LISTS)
-def test_lists(lists, error, words):
-    with pytest.raises(error, match=words):
-        Runs.from_lists(lists)
+test_lists = refusals(LISTS, lambda lists: Runs.from_lists(lists))
 
 
-@pytest.mark.parametrize("change, error, words", MODELS)
-def test_models(change, error, words):
-    with pytest.raises(error, match=words):
-        TransientMAP(**GOOD | change)
+test_models = refusals(MODELS, lambda change: TransientMAP(**GOOD | change))
 
 
-@pytest.mark.parametrize("change, error, words", FITS)
-def test_fits(change, error, words):
-    with pytest.raises(error, match=words):
-        fit(**{"runs": DATA, "orders": [1, 2]} | change)
+test_fits = refusals(FITS, lambda change: fit(**{"runs": DATA, "orders": [1, 2]} | change))
 
 
-@pytest.mark.parametrize("change, error, words", SIMULATIONS)
-def test_simulations(change, error, words):
-    with pytest.raises(error, match=words):
-        MODEL.simulate(**{"n_runs": 5, "seed": 1} | change)
+test_simulations = refusals(SIMULATIONS, lambda change: MODEL.simulate(**{"n_runs": 5, "seed": 1} | change))
 
 
 def test_runs_are_runs():

@@ -8,6 +8,7 @@ from portable.errors import DTypeError, InputError
 from portable.models.tmap import fit, Runs, TransientMAP, goodness_of_fit, select_orders, standard_errors
 from portable.models.tmap.select import count_partitions, partitions
 
+from ...refusals import refusals
 from . import reference
 from .problems import MODEL, censored_runs, random_model, random_runs
 
@@ -112,8 +113,7 @@ def test_zeros_leave_only_orders_that_make_them():
     assert [c.orders for c in found] == [(1, 2)]
 
 
-@pytest.mark.parametrize(
-    "change, error, words",
+test_wrong_selections = refusals(
     [
         ({"total_order": 0}, InputError, "total_order is 0"),
         ({"criterion": "dic"}, InputError, "criterion is 'dic'"),
@@ -121,7 +121,5 @@ def test_zeros_leave_only_orders_that_make_them():
         ({"held_out": 1.0, "criterion": "held_out"}, InputError, "at least one run must be held out"),
         ({"runs": None}, DTypeError, "runs must be tmap.Runs"),
     ],
+    lambda change: select_orders(**{"runs": RUNS, "total_order": 2} | change),
 )
-def test_wrong_selections(change, error, words):
-    with pytest.raises(error, match=words):
-        select_orders(**{"runs": RUNS, "total_order": 2} | change)

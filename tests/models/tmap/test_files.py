@@ -14,6 +14,7 @@ from portable.models.tmap import Runs, TransientMAP, read
 from portable.models.tmap.__main__ import main
 from portable.models.tmap.files import from_events, from_frame
 
+from ...refusals import refusals
 from .problems import MODEL
 
 TABLE = {"run": np.array("b a b a a".split()), "gap": np.array([1.0, 2.0, 3.0, 4.0, 0.0])}
@@ -200,10 +201,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("call, error, words", WRONG)
-def test_wrong_tables(call, error, words):
-    with pytest.raises(error, match=words):
-        call()
+test_wrong_tables = refusals(WRONG)
 
 
 def test_wrong_files(tmp_path):
