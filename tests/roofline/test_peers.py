@@ -1,7 +1,5 @@
 """Compare the peers with references: times of wrong results would be meaningless."""
 
-import math
-
 import numpy as np
 import pytest
 from numpy.random import default_rng
@@ -10,6 +8,8 @@ from portable.models.hawkes import Parameters
 from portable import unavailable_because
 from portable.roofline import peers
 
+from ..models.hawkes import reference
+
 PARAMS = Parameters(mu0=0.7, tau_x=1.6, tau_t=300.0, theta=0.4, omega=0.5, h=0.6)
 
 
@@ -17,22 +17,6 @@ def events(n=60):
     random = default_rng(3)
     times = np.sort(np.round(random.uniform(0, 100, n), 0))  # with ties
     return random.uniform(0, 5, (n, 2)), times - times[0]
-
-
-def log_likelihood(locations, times, p):
-    """Return the log-likelihood by its formula, in whole matrices."""
-    r2 = ((locations[:, None] - locations) ** 2).sum(-1)
-    dt = times[:, None] - times
-    mu = p.mu0 * (
-        np.exp(-r2 / (2 * p.tau_x**2) - dt**2 / (2 * p.tau_t**2))
-        / ((2 * np.pi) ** 1.5 * p.tau_x**2 * p.tau_t)
-    ).sum(1)
-    decay = np.exp(-p.omega * np.where(dt > 0, dt, 0)) * (dt > 0)
-    xi = p.theta * (p.omega * decay * np.exp(-r2 / (2 * p.h**2)) / (2 * np.pi * p.h**2)).sum(1)
-    cdf = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)))
-    left = times[-1] - times
-    expected = p.mu0 * (cdf(left / p.tau_t) - cdf(-times / p.tau_t)) + p.theta * (1 - np.exp(-p.omega * left))
-    return float((np.log(mu + xi) - expected).sum())
 
 
 @pytest.mark.parametrize(
@@ -55,9 +39,9 @@ def test_hawkes_peers_agree_with_the_formula(space, count, precision):
     # Float32 pairs have errors of about 1e-7 each; float64 sums only differ by their order.
     tolerance = 1e-6 if precision == "mixed" else 1e-13
     for peer in found:
-        assert peer.result() == pytest.approx(log_likelihood(locations, times, PARAMS), rel=tolerance), (
-            peer.label
-        )
+        assert peer.result() == pytest.approx(
+            reference.log_likelihood(locations, times, PARAMS), rel=tolerance
+        ), peer.label
 
 
 def test_mixture_peer_agrees_with_linear_algebra():

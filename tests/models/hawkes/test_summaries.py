@@ -101,7 +101,7 @@ def test_residuals_are_the_compensator(space):
     assert found.rescaled[-1] == pytest.approx(reference.expected_counts(times, PARAMS).sum(), rel=1e-12)
     middle = reference.expected_counts(times[:7], PARAMS, times[6]).sum()
     ahead = sum(
-        PARAMS.mu0 * np.diff(reference.normal_cdf([-(t - times[0]) / 20.0, (times[6] - t) / 20.0]))[0]
+        PARAMS.mu0 * np.diff(reference.ndtr([-(t - times[0]) / 20.0, (times[6] - t) / 20.0]))[0]
         for t in times[7:]
     )
     assert found.rescaled[6] == pytest.approx(middle + ahead, rel=1e-9)

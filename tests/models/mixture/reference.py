@@ -2,6 +2,7 @@
 numbers: for tests."""
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 
 def log_joint(X, log_weights, means, covariances):
@@ -15,8 +16,11 @@ def log_joint(X, log_weights, means, covariances):
 
 
 def log_sum_exp(terms):
-    top = terms.max(axis=1)
-    return top + np.log(np.exp(terms - top[:, None]).sum(axis=1))
+    return logsumexp(terms, axis=1)
+
+
+def responsibilities(X, weights, means, covariances):
+    return softmax(log_joint(X, np.log(weights), means, covariances), axis=1)
 
 
 def bayesian_em(X, prior, sticks, means, covariances, n_iter):

@@ -19,8 +19,7 @@ from .problems import draw, factors_of, random_mixture
 
 def groups_apart(X, weights, means, covariances, groups, pairs, counts=1.0):
     """Compute the entropies of pairs of groups, and their probabilities, by NumPy."""
-    terms = reference.log_joint(X, np.log(weights), means, covariances)
-    r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
+    r = reference.responsibilities(X, weights, means, covariances)
     R = np.stack([r[:, group].sum(axis=1) for group in groups], axis=1) * np.reshape(counts, (-1, 1))
     a, b = R[:, pairs[:, 0]], R[:, pairs[:, 1]]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -3,7 +3,6 @@ numbers under a prior, refusals by name."""
 
 import numpy as np
 import pytest
-from numpy.linalg import inv, slogdet
 from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from sklearn import mixture as sklearn
@@ -11,17 +10,9 @@ from sklearn import mixture as sklearn
 import portable as pk
 from portable.models.mixture import DirichletMixture, Prior
 
+from . import reference
+
 KINDS = "full", "tied", "diag", "spherical"
-
-
-def expectation(X, weights, means, covariances):
-    """Return responsibilities and mean log-density, in plain NumPy."""
-    away = X[:, None] - means
-    squares = np.einsum("nka,kab,nkb->nk", away, inv(covariances), away)
-    logs = np.log(weights) - 0.5 * (squares + slogdet(covariances)[1] + X.shape[1] * np.log(2.0 * np.pi))
-    top = logs.max(axis=1, keepdims=True)
-    shares = np.exp(logs - top)
-    return shares / shares.sum(axis=1, keepdims=True), (top[:, 0] + np.log(shares.sum(axis=1))).mean()
 
 
 def far_apart(n, p, k):
@@ -39,7 +30,8 @@ def test_a_given_start_is_where_em_begins(n, p, k, space):
     weights, covariances = np.full(k, 1.0 / k), np.tile(np.eye(p), (k, 1, 1))
     options = {"means_init": means, "covariances_init": covariances, "weights_init": weights, "space": space}
     found = DirichletMixture(k, prior=None, max_iter=1, tol=-1.0, reg_covar=0.0, **options).fit(X)
-    shares, before = expectation(X, weights, means, covariances)
+    shares = reference.responsibilities(X, weights, means, covariances)
+    before = reference.log_sum_exp(reference.log_joint(X, np.log(weights), means, covariances)).mean()
     counts = shares.sum(axis=0)
     assert_allclose(found.means_, shares.T @ X / counts[:, None], rtol=1e-9, atol=1e-9)
     assert_allclose(found.weights_, counts / n, rtol=1e-9)

@@ -101,10 +101,8 @@ def test_narrow_components_far_from_the_centre_keep_their_digits(space, dtype, w
     _, (_, _, scatter) = points.sweep(Components(np.full(4, np.log(0.25)), centres, factors))
     about = points.reference
     assert (about[0] == about[1]).all() and not (about[0] == 0.0).all() and not about[3].any()
-    terms = reference.log_joint(
-        X.astype(float), np.full(4, np.log(0.25)), centres, widths[:, None, None] ** 2 * np.eye(2)
-    )
-    r = np.exp(terms - reference.log_sum_exp(terms)[:, None])
+    covariances = widths[:, None, None] ** 2 * np.eye(2)
+    r = reference.responsibilities(X.astype(float), np.full(4, 0.25), centres, covariances)
     means = (r.T @ X) / r.sum(axis=0)[:, None]
     away = X.astype(float)[:, None] - means
     wanted = np.einsum("ij,ija,ijb->jab", r, away, away)

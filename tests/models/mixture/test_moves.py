@@ -139,11 +139,6 @@ def test_agreement_is_the_adjusted_rand_index():
     assert agreement(labels, labels) == 1.0
 
 
-def responsibilities(X, weights, means, covariances):
-    terms = reference.log_joint(X, np.log(weights), means, covariances)
-    return np.exp(terms - reference.log_sum_exp(terms)[:, None])
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_entropies_of_pairs_agree_with_numpy(space, dtype, weighted):
@@ -154,7 +149,7 @@ def test_entropies_of_pairs_agree_with_numpy(space, dtype, weighted):
     points = Points(X, 3, space, X.mean(axis=0, dtype=float), False, weights=counts)
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
     got = points.pair_entropies(Components(np.log(weights), means, factors_of(covariances)), pairs)
-    r = responsibilities(X.astype(float), weights, means, covariances)
+    r = reference.responsibilities(X.astype(float), weights, means, covariances)
     a, b = r[:, pairs[:, 0]], r[:, pairs[:, 1]]
     each = (a + b) * np.log(a + b) - a * np.log(a) - b * np.log(b)
     assert_allclose(

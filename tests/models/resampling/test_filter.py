@@ -49,25 +49,6 @@ def observations(n_steps, rng):
     return np.array(y)
 
 
-def kalman(y, params=PARAMS):
-    """Return log-likelihood, filtered means and variances."""
-    phi, s, tau = params
-    mean, var, total, means, variances = 0.0, s * s / (1 - phi * phi), 0.0, [], []
-    for t, value in enumerate(y):
-        if t:
-            mean, var = phi * mean, phi * phi * var + s * s
-        if np.isnan(value):
-            means.append(mean)
-            variances.append(var)
-            continue
-        spread = var + tau * tau
-        total -= 0.5 * (math.log(2 * math.pi * spread) + (value - mean) ** 2 / spread)
-        mean, var = mean + var / spread * (value - mean), var * tau * tau / spread
-        means.append(mean)
-        variances.append(var)
-    return total, np.array(means), np.array(variances)
-
-
 Y = observations(20, np.random.default_rng(1))
 
 
@@ -85,7 +66,7 @@ def test_the_linear_gaussian_filter_is_kalmans(space, options):
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     found = model(space, **options).run(Y, 4000, params=np.tile(PARAMS, (16, 1)), seed=5)
-    _, means, _ = kalman(Y)
+    means = exact.kalman(Y, PARAMS).means
     error = found.means[:, 0].std(axis=1, ddof=1) / 4
     assert (np.abs(found.means[:, 0].mean(axis=1) - means) <= 5 * error).all()
     assert found.resampled.any() and not found.resampled.all()
@@ -98,7 +79,7 @@ def test_the_likelihood_is_unbiased(space):
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     found = model(space).run(Y, 200, params=np.tile(PARAMS, (400, 1)), seed=2, means=False)
-    ratio = np.exp(found.log_likelihood - kalman(Y)[0])
+    ratio = np.exp(found.log_likelihood - exact.kalman(Y, PARAMS).log_likelihood)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 20
     assert_allclose(found.evidence.sum(axis=0), found.log_likelihood, rtol=1e-14)
 
@@ -117,7 +98,7 @@ def test_filters_have_parameters_of_their_own(space):
         and both.means.shape == (4, 1, 2)
     )
     if space != "checked":  # the error of 3,000 particles, measured to be below 0.1 for such parameters
-        assert_allclose(both.log_likelihood, [kalman(y, p)[0] for p in params], atol=0.15)
+        assert_allclose(both.log_likelihood, [exact.kalman(y, p).log_likelihood for p in params], atol=0.15)
 
 
 def test_the_same_on_every_space(space):
@@ -246,7 +227,7 @@ def test_missing_observations_are_left_out(space, n, missing):
     if space == "checked":
         pytest.skip("plain Python is for small sizes")
     found = model(space).run(y, n, params=np.tile(PARAMS, (64, 1)), seed=6)
-    total, means, _ = kalman(y)
+    total, means, _ = exact.kalman(y, PARAMS)
     ratio = np.exp(found.log_likelihood - total)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 8
     assert (found.evidence[missing] == 0.0).all()
@@ -294,7 +275,7 @@ def test_irregular_observations(space):
     found = ParticleFilter(initial, over_gaps, log_weight, space=space).run(
         Y[seen], 500, params=np.tile(PARAMS, (100, 1)), inputs=np.diff(seen, prepend=0.0), seed=1
     )
-    total, means, _ = kalman(with_gaps(Y, np.setdiff1d(np.arange(20), seen)))
+    total, means, _ = exact.kalman(with_gaps(Y, np.setdiff1d(np.arange(20), seen)), PARAMS)
     ratio = np.exp(found.log_likelihood - total)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / 10
     assert (
@@ -328,7 +309,7 @@ def test_a_guided_filter_is_unbiased_and_better(space, n):
     guided = model(space, guide=toward_y, log_guide=over_guide)
     found = guided.run(y, n, params=params, seed=3, means=False)
     plain_one = model(space).run(y, n, params=params, seed=3, means=False)
-    ratio = np.exp(found.log_likelihood - kalman(y, params[0])[0])
+    ratio = np.exp(found.log_likelihood - exact.kalman(y, params[0]).log_likelihood)
     assert abs(ratio.mean() - 1) <= 5 * ratio.std(ddof=1) / math.sqrt(200)
     assert found.log_likelihood.std() < 0.7 * plain_one.log_likelihood.std()
     assert found.sizes.mean() > 1.5 * plain_one.sizes.mean()

@@ -5,19 +5,7 @@ A run has the density start e^(D0 x_1) D1 e^(D0 x_2) D1 ... e^(D0 x_K) d.
 """
 
 import numpy as np
-
-
-def expm(matrix):
-    """Return the matrix exponential, by scaling and a Taylor series to the last bit, then squaring."""
-    halvings = max(0, int(np.ceil(np.log2(max(np.abs(matrix).sum(axis=1).max(), 1e-300)))) + 2)
-    small = matrix / 2.0**halvings
-    term = total = np.eye(len(matrix))
-    for n in range(1, 20):
-        term = term @ small / n
-        total = total + term
-    for _ in range(halvings):
-        total = total @ total
-    return total
+from scipy.linalg import expm
 
 
 def log_likelihood(model, runs):
