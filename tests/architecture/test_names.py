@@ -13,6 +13,7 @@ import pytest
 
 import portable as pk
 
+from ..processes import python
 from .test_package import SCRIPTS
 
 ROOT = Path(__file__).parents[2]
@@ -83,9 +84,7 @@ def stranger(tmp_path):
 
 def run(where, folder, *command):
     environment = {"PYTHONPATH": str(where), "PATH": "/usr/bin:/bin", "PORTABLE_CACHE": str(folder / "cache")}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return python(*command, cwd=folder, env=environment, check=False)
 
 
 def test_the_top_level_of_the_wheel(wheel):

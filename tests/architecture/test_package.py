@@ -12,6 +12,8 @@ import pytest
 
 import portable
 
+from ..processes import python
+
 ROOT = Path(__file__).parents[2]
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
@@ -30,16 +32,12 @@ def test_a_command_is_a_function_of_no_arguments(name):
 def test_one_version():
     assert SETUP["metadata"]["version"] == "attr: portable.__version__"
     assert f"version: {portable.__version__}\n" in (ROOT / "CITATION.cff").read_text()
-    told = subprocess.run(
-        [sys.executable, "-m", "portable", "--version"], capture_output=True, text=True, cwd=ROOT
-    )
+    told = python("-m", "portable", "--version", cwd=ROOT, check=False)
     assert told.stdout == f"portable {portable.__version__}\n"
 
 
 def test_an_unknown_word_ends_with_2_on_stderr():
-    told = subprocess.run(
-        [sys.executable, "-m", "portable", "nonsense"], capture_output=True, text=True, cwd=ROOT
-    )
+    told = python("-m", "portable", "nonsense", cwd=ROOT, check=False)
     assert told.returncode == 2 and told.stdout == "" and "no command 'nonsense'" in told.stderr
 
 

@@ -3,9 +3,9 @@ page shows."""
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from ..processes import python
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -36,12 +36,7 @@ def test_the_way_of_axpy_is_as_the_page_says(tmp_path, monkeypatch):
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
     program = tmp_path / "program.py"
     program.write_text(re.search(r"```python\n(.*?)```", PAGE, re.DOTALL)[1])
-    out = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(root=str(ROOT), program=str(program))],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    out = python("-c", WATCHED.format(root=str(ROOT), program=str(program))).stdout
     called = [tuple(pair) for pair in json.loads(out)]
     rows = re.findall(r"^\| \d+ \| `(\w+)` \| `([\w/.]+)` \|", PAGE, re.MULTILINE)
     assert len(rows) == 19 and [row for row in rows if row not in called] == []

@@ -4,12 +4,11 @@ conformance suite.
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from ..processes import python
 from ..conformance import run
 
 TOY = Path(__file__).parent / "toy.py"
@@ -82,9 +81,7 @@ assert b"as an example" in told
 def test_programs_use_it_by_its_name(installed, tmp_path):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, program], env=os.environ | installed, capture_output=True, text=True, check=False
-    )
+    done = python(program, env=os.environ | installed, check=False)
     assert done.returncode == 0, done.stderr
     for words in (
         "launch runs on 'toy'",

@@ -1,8 +1,6 @@
 """Test promises of pk.check other than its findings: copies, reports, reproducible schedules, and no cost
 elsewhere."""
 
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import portable as pk
 from portable.testing import watching
 
+from ..processes import python
 from .case import broken
 from .gallery_of_indices import TIES, X, compact, forward_difference, histogram, where_smallest, zeros
 from .gallery_of_teams import FOUR, arrays, mirror_of_shares, reverse, strided_sum
@@ -269,9 +268,4 @@ def test_nothing_of_it_is_loaded_by_importing_portable():
         "import sys, portable; print([m for m in sys.modules if m.split('.')[0] in ('greenlet', 'pytest') or"
         " 'checked' in m])"
     )
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", loaded], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        == "['portable.watch.checked', 'portable.watch.checked.check']"
-    )
+    assert python("-c", loaded).stdout.strip() == "['portable.watch.checked', 'portable.watch.checked.check']"

@@ -13,6 +13,8 @@ from portable.models import edm
 from portable.models.shared.cluster import connect, connected, private
 from portable.errors import InputError
 
+from ..processes import python
+
 
 ATTACK = """
 import sys
@@ -58,12 +60,7 @@ def test_it_takes_nothing_from_others(local, certainty):
     addresses = [known["address"], *known["workers"], *(one["nanny"] for one in known["workers"].values())]
     assert len(addresses) == 5 and all(address.startswith("tls://127.0.0.1:") for address in addresses)
     for address in addresses[:2]:
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", ATTACK, address, certainty],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+        done = python("-W", "ignore", "-c", ATTACK, address, certainty, timeout=120, check=False)
         assert done.stdout.startswith("refused"), done.stdout + done.stderr
 
 

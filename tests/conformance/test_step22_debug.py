@@ -1,8 +1,6 @@
 """Step 22: the debug build reports errors with line, value and extent, and changes no result."""
 
 import dataclasses
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -13,6 +11,7 @@ import portable as pk
 from portable.errors import CheckError, InputError, LoweringError
 from portable.core.machines.cuda.space import lower_to_ptx
 
+from ..processes import python
 from ..conftest import SPACES, space_fixture
 from ..launching import launch_for, launch_reduce, move
 from .debug_kernels import BROKEN, N, element, gather, numbers, whole
@@ -290,5 +289,5 @@ pk.parallel_for(pk.RangePolicy(0, 37, space="serial"), gather, whole((7, -1)), n
 
 def test_the_environment_asks_for_it(monkeypatch):
     monkeypatch.setenv("PORTABLE_DEBUG", "1")
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    done = python("-c", SCRIPT, check=False)
     assert done.returncode == 1 and "index -1 is outside extent 37, at index 7" in done.stderr

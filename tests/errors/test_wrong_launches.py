@@ -4,8 +4,6 @@ message.
 
 import contextlib
 import functools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -26,6 +24,7 @@ from portable.errors import (
 )
 from portable.core.places.space import unavailable_because
 
+from ..processes import python
 from ..launching import move
 from .wrong_kernels import entry, fill
 
@@ -92,13 +91,13 @@ def test_a_text_is_handed_over():
 
 def test_a_prompt_s_text_is_in_linecache_or_nowhere():
     text = "import portable as pk\n@pk.kernel\ndef k(i): return i\n\npk.parallel_reduce(4, k)\n"
-    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True)
+    done = python("-", input=text, check=False)
     assert "what is piped in, keep none; put it in a file" in done.stderr
 
 
 def test_a_command_line_s_text_is_read():
     text = "import portable as pk\n@pk.kernel\ndef k(i): return i\nprint(pk.parallel_reduce(4, k))\n"
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    done = python("-c", text)
     assert done.stdout == "6\n"
 
 

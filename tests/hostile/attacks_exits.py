@@ -4,13 +4,12 @@ import ctypes
 import gc
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 
 import portable as pk
 
+from ..processes import python
 from .victims import attack, fresh, on, usable, value
 
 
@@ -25,13 +24,8 @@ from tests.hostile.victims import *
 def _script(text, *options, code=0, wanted="", environment=None, seconds=120):
     """Run a program; check that it ends with status `code` and that its output contains `wanted`."""
     text = _FIRST + text
-    done = subprocess.run(
-        [sys.executable, *options, "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-        env={**os.environ, **(environment or {})},
+    done = python(
+        *options, "-c", text, timeout=seconds, env={**os.environ, **(environment or {})}, check=False
     )
     assert done.returncode == code and wanted in done.stdout, (
         done.returncode,

@@ -2,7 +2,6 @@
 others."""
 
 import os
-import subprocess
 import sys
 import threading
 import types
@@ -18,6 +17,8 @@ from portable.models.shared.fingerprints import Unnamed, fingerprint
 from portable.models.resampling import priors
 from portable.models.shared.store import Store
 from portable.errors import InputError
+
+from ..processes import python
 
 
 def transient(rate):
@@ -109,9 +110,7 @@ def test_code_is_told_by_all_that_it_does(tmp_path, monkeypatch):
     for seed in "12":  # other processes, whose sets have other orders
         search = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
         environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": search}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-        )
+        done = python("-c", code, env=environment)
         assert done.stdout.strip() == first
 
 

@@ -5,12 +5,11 @@ PORTABLE_HOSTILE=1 tries every write, which takes some minutes; otherwise a samp
 """
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from ..processes import python
 from . import jobs
 
 STEP = 1 if os.environ.get("PORTABLE_HOSTILE") else 251
@@ -19,11 +18,7 @@ KEPT = [job for job in jobs.JOBS if job != "model_file"]
 
 @pytest.mark.parametrize("job", jobs.JOBS)
 def test_killed_full_and_held(job, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.killing", job, str(tmp_path / "run"), str(STEP)],
-        capture_output=True,
-        text=True,
-    )
+    done = python("-m", "tests.hostile.killing", job, str(tmp_path / "run"), str(STEP), check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every result was the same" in done.stdout
 

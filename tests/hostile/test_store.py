@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -13,6 +11,8 @@ from numpy.testing import assert_array_equal
 from portable.models.shared.files import check_no_input, replacing, write
 from portable.models.shared.store import Store
 from portable.errors import DTypeError, InputError, StorageError
+
+from ..processes import python
 
 SETTINGS = {"tau": 1, "dtype": "float32", "dataset": np.arange(6.0).reshape(2, 3)}
 
@@ -120,7 +120,7 @@ def test_a_second_one_is_told_who_holds_it(tmp_path):
             f"job', {{}})\n"
             "except ValueError as error: print(error)"
         )
-        said = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        said = python("-c", text).stdout
         assert f"in use by process {os.getpid()} on " in said
     opened(tmp_path / "run").close()
 
@@ -305,7 +305,7 @@ def test_a_fork_that_unwinds_leaves_the_new_file(tmp_path):
         "    os.waitpid(child, 0)\n    assert beside.exists()\n    try: Store('run', 'job', {})\n"
         "    except ValueError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", text], cwd=tmp_path, capture_output=True, text=True)
+    done = python("-c", text, cwd=tmp_path, check=False)
     assert "in use by process" in done.stdout, done.stderr
     assert (tmp_path / "out.npy").read_bytes() == b"whole"
 

@@ -3,13 +3,14 @@ is not installed.
 """
 
 import os
-import subprocess
 import sys
 import textwrap
 
 import pytest
 
 import portable as pk
+
+from ..processes import python
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the tests share their cores with other processes
 pk.numba.register()
@@ -27,13 +28,8 @@ def program(tmp_path, numba_cache):
     def run(text, name="program.py", **environment):
         (tmp_path / name).write_text(textwrap.dedent(text))
         own = {"NUMBA_CACHE_DIR": str(numba_cache), "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-        done = subprocess.run(
-            [sys.executable, "-B", name],
-            cwd=tmp_path,
-            env={**os.environ, **own, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
+        done = python(
+            "-B", name, cwd=tmp_path, env={**os.environ, **own, **environment}, timeout=300, check=False
         )
         assert done.returncode == 0, done.stderr[-2000:]
         return done.stdout

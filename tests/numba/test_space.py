@@ -4,7 +4,6 @@ import configparser
 import importlib
 import os
 import re
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.testing import assert_array_equal
 import portable as pk
 from tests import conformance
 
+from ..processes import python
 from ..conformance.test_step13_plan import axpy
 
 N = 100_000
@@ -158,12 +158,11 @@ def test_threads_of_python_and_forks_on_each_layer(program, layer):
 )
 def test_a_layer_that_cannot_be_loaded_is_named(command):
     """The layer is set in the environment of a process, since numba chooses its threads once."""
-    found = subprocess.run(
-        [sys.executable, *command],
+    found = python(
+        *command,
         env=os.environ | {"NUMBA_THREADING_LAYER": "none of these"},
         cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
+        check=False,
     )
     told = " ".join((found.stdout + found.stderr).replace("\u2502", " ").split())
     assert "space 'numba': numba cannot load its threading layer 'none of these'" in told

@@ -7,12 +7,13 @@ its seconds. `installed.py` does this with newly built packages.
 
 import re
 import shlex
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+
+from ..processes import python
 
 
 def write_files(folder):
@@ -70,9 +71,7 @@ def run(readme, folder, only=None):
         if only is not None and name != only:
             continue
         begin = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-W", NO_SURPRISE, *command[1:]], capture_output=True, text=True, cwd=folder
-        )
+        done = python("-W", NO_SURPRISE, *command[1:], cwd=folder, check=False)
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stdout}{done.stderr}")
         seconds[name] = time.perf_counter() - begin

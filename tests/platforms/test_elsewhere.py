@@ -2,9 +2,8 @@
 run."""
 
 import os
-import subprocess
-import sys
 
+from ..processes import python
 from .test_levels import PROGRAM
 
 WITHOUT = """
@@ -46,13 +45,7 @@ except pk.InputError as error:
 
 def told(tmp_path, program, **environment):
     (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-    )
+    done = python("program.py", cwd=tmp_path, env={**os.environ, **environment}, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 

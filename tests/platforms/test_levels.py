@@ -2,10 +2,10 @@
 
 import os
 import platform
-import subprocess
-import sys
 
 import pytest
+
+from ..processes import python
 
 PROGRAM = """
 import numpy as np
@@ -44,9 +44,7 @@ print(hashlib.sha256(b"".join(v.tobytes() for v in (y, half, n, out, order))).he
 def told(tmp_path, **environment):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    return subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, env={**os.environ, **environment}
-    )
+    return python(str(program), env={**os.environ, **environment}, check=False)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 from portable.core import cache
+from tests.processes import python
 
 PROGRAM = textwrap.dedent("""
     import numpy as np, sys
@@ -166,9 +167,7 @@ def test_a_process_that_finds_its_code_imports_nothing_that_makes_trees_or_code(
     made = "reading.tree", "reading.typing", "writing.emit"
     compiler = [f"portable.core.compiler.{name}" for name in made]
     for emits in ([*compiler, "portable.core.machines.cpu.lower"], []):
-        out = subprocess.run(
-            [sys.executable, "-c", program], check=True, capture_output=True, text=True
-        ).stdout
+        out = python("-c", program).stdout
         assert out.splitlines()[1].split() == emits
 
 
@@ -188,12 +187,7 @@ def test_a_launch_makes_no_code_that_it_does_not_call(folder):
     program = PROGRAM.format(folder=str(folder)).replace("serial", "threads:2").replace("100", "192")
     told = "\nprint([m for m in ('stop', 'pool') if f'portable.core.machines.cpu.{m}' in sys.modules])"
     last = "\npk.parallel_for(pk.RangePolicy(0, 191, space='serial'), kernels_of_many.fill, x)" + told
-    out = subprocess.run(
-        [sys.executable, "-c", program + told + last + "\nprint(cache.misses)"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
+    out = python("-c", program + told + last + "\nprint(cache.misses)").stdout
     assert out.split("\n")[:4] == ["0 2", "[]", "[]", "3"]
 
 
@@ -225,13 +219,7 @@ def program(folder, search=None, before="", **environment):
     base = {k: v for k, v in os.environ.items() if k not in ("PORTABLE_CACHE", "XDG_CACHE_HOME")}
     if search is not None:
         base["PYTHONPATH"] = str(search)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-P", "program.py"],
-        cwd=folder,
-        env=base | environment,
-        capture_output=True,
-        text=True,
-    )
+    done = python("-W", "error", "-P", "program.py", cwd=folder, env=base | environment, check=False)
     assert done.returncode == 0, done.stderr
     return tuple(map(int, done.stdout.split()))
 

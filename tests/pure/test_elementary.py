@@ -9,8 +9,6 @@ import ast
 import inspect
 import itertools
 import math
-import subprocess
-import sys
 import types
 from typing import NamedTuple
 
@@ -25,6 +23,7 @@ from portable.core.texts import elementary
 from portable.library.texts import gamma, special
 from portable.core.language import words
 from portable.core.compiler.reading.callables import texts
+from tests.processes import python
 
 ACCURACY = {row.name: row.ulps for row in words.ROWS if row.ulps}
 FLOAT = {"float32": np.float32, "float64": np.float64}
@@ -425,7 +424,5 @@ def free_of_branches(function):
 
 def test_python_without_docstrings():
     """`python -OO` has no docstrings: the documentation of words uses their lines."""
-    done = subprocess.run(
-        [sys.executable, "-OO", "-c", "import portable"], capture_output=True, text=True, check=False
-    )
+    done = python("-OO", "-c", "import portable", check=False)
     assert done.returncode == 0, done.stderr

@@ -2,8 +2,6 @@
 pk.static."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -13,6 +11,7 @@ import portable as pk
 from portable.core.launch import dispatch
 from portable.core.machines.cpu import engine
 from portable.core.compiler.writing import optimise
+from tests.processes import python
 
 # A compilation left about 100 KiB when LLVM's pass manager was not freed, and about 20 KiB for the code and
 # module of a kernel that is kept. Measured are 4 to 6 KiB, and half of that in longer runs: tables and
@@ -66,12 +65,8 @@ print((resident() - before) / n, len(engine._live) - alive)
 def test_compilations_leave_nothing(what, tmp_path):
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, file, what, tmp_path],
-        env={**os.environ, "PORTABLE_CACHE": "0", "MALLOC_ARENA_MAX": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = python(
+        file, what, tmp_path, env={**os.environ, "PORTABLE_CACHE": "0", "MALLOC_ARENA_MAX": "1"}, check=False
     )
     assert done.returncode == 0, done.stderr
     each, engines = map(float, done.stdout.split())

@@ -2,7 +2,6 @@
 without compiling."""
 
 import os
-import subprocess
 import sys
 
 import pytest
@@ -14,6 +13,7 @@ from portable.core.machines.cpu.entry import entry_of
 from portable.core.compiler.reading import tree
 from portable.core.compiler.reading.keys import _NODES, _Writer, written
 from portable.core.compiler.reading.tree import Operation
+from tests.processes import python
 
 VIEW, OUT = ("view", "float64", 1, True, True), ("view", "float64", 1, True, False)
 
@@ -193,14 +193,7 @@ def test_a_process_that_finds_its_code_emits_none(tmp_path):
     program.write_text(WARM.format(folder=os.getcwd()))
     paths = os.pathsep.join([os.getcwd(), *filter(None, sys.path)])
     environment = {**os.environ, "PORTABLE_CACHE": str(tmp_path / "cache"), "PYTHONPATH": paths}
-    first, second = (
-        int(
-            subprocess.run(
-                [sys.executable, str(program)], env=environment, check=True, capture_output=True, text=True
-            ).stdout
-        )
-        for _ in range(2)
-    )
+    first, second = (int(python(str(program), env=environment).stdout) for _ in range(2))
     assert first > 0 and second == 0
 
 

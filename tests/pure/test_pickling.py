@@ -6,7 +6,6 @@ import gc
 import importlib
 import os
 import pickle
-import subprocess
 import sys
 import textwrap
 import weakref
@@ -16,6 +15,7 @@ import platformdirs
 import pytest
 
 import portable as pk
+from tests.processes import python
 
 MODULE = """
 import math
@@ -104,9 +104,7 @@ def test_a_script_sends_its_kernels_to_spawned_processes(tmp_path):
                 print(pool.map(run, kernels) == wanted)
         """)
     (tmp_path / "script.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False
-    )
+    done = python(tmp_path / "script.py", check=False)
     assert done.stdout.strip() == "True", done.stderr
 
 

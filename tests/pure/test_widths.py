@@ -1,12 +1,10 @@
 """Test packs of all widths, in a process for each: a failed assertion of LLVM ends it."""
 
-import subprocess
-import sys
-
 import pytest
 
 from portable.core.compiler.writing import optimise
 from portable.core.machines.cpu import engine
+from tests.processes import python
 
 TEXT = """
 import sys
@@ -34,7 +32,7 @@ for cast in pk.int32, pk.uint32, pk.int64:
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_truncated_numbers_compare(lanes):
-    done = subprocess.run([sys.executable, "-c", TEXT, str(lanes)], capture_output=True, text=True)
+    done = python("-c", TEXT, str(lanes), check=False)
     assert not done.returncode, done.stderr
 
 

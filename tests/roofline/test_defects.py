@@ -7,12 +7,13 @@ the file is named on the command line, and the cores are idle.
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from portable.roofline import checks, machine
+
+from ..processes import python
 
 ROOT = Path(__file__).parents[2]
 PATCHES = sorted((Path(__file__).parent / "defects").glob("*.patch"))  # named after the family
@@ -35,12 +36,14 @@ def test_a_defect_applies(patch, tmp_path):
 
 
 def run_in(folder, *options):
-    return subprocess.run(
-        [sys.executable, "-m", "portable.roofline", "scoreboard", *options],
+    return python(
+        "-m",
+        "portable.roofline",
+        "scoreboard",
+        *options,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
+        check=False,
     )
 
 

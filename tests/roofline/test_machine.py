@@ -3,12 +3,12 @@
 import collections
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
 from portable.roofline import machine
+
+from ..processes import python
 
 
 def test_facts_are_fit_for_json():
@@ -71,7 +71,5 @@ with pk.use("threads") as space:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no way to take cores away")
 def test_one_core_is_enough():
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = python("-c", ALONE, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

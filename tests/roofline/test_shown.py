@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from html import unescape
 from pathlib import Path
@@ -19,6 +18,8 @@ from portable.roofline import figure
 from portable.roofline.cases import layer
 from tests.roofline import fakes, shown
 from tests.roofline.schema import problems
+
+from ..processes import python
 
 
 @pytest.fixture
@@ -109,12 +110,6 @@ def test_one_core_is_enough(tmp_path):
         f"sys.exit(cli.main(['report', '--quick', '--out', {str(tmp_path / 'page.html')!r},"
         f" {str(program)!r}]))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", command],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PORTABLE_CACHE": "0"},
-        check=False,
-    )
+    done = python("-c", command, env=os.environ | {"PORTABLE_CACHE": "0"}, check=False)
     assert done.returncode == 0, done.stderr
     assert "threads" in done.stdout and (tmp_path / "page.html").exists()

@@ -3,7 +3,6 @@
 import gc
 import json
 import re
-import subprocess
 import sys
 import time
 import types
@@ -19,6 +18,8 @@ from portable.roofline import __main__ as cli
 from portable.roofline import memory, profiling
 from portable.roofline.cases import layer
 from tests.roofline.test_html import Page
+
+from ..processes import python
 
 N = 20_000
 
@@ -233,7 +234,7 @@ print(p.memory_bytes, small.memory_bytes)
 
 def test_memory_is_told_at_its_most():
     """In a separate process, since threads and workers of other tests release memory at any time."""
-    found = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    found = python("-c", MEMORY)
     if "None" in found.stdout:
         pytest.skip("no Linux, or one that keeps it to itself: nobody tells")
     most, least = map(int, found.stdout.split())

@@ -2,8 +2,6 @@
 names.
 """
 
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from portable.models import edm
 from portable.models.edm import cross, mapping
 from portable.models.edm.frames import open_matrix
 
+from ...processes import python
 from . import reference
 from .series import driver_and_driven, logistic_maps
 
@@ -277,7 +276,7 @@ before = most()
 edm.cross_map(x, dims, libraries=np.arange(24))
 print(most() - before)
 """
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    done = python("-c", text)
     assert int(done.stdout) < 200 * 1024
 
 

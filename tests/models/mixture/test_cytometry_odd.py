@@ -1,8 +1,6 @@
 """Test FCS files written by instruments and programs, including those that the standard forbids."""
 
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 import portable as pk
 from portable.models.mixture import cytometry
 
+from ...processes import python
 from . import mutants
 from .odd_cases import CASES
 from .odd_fcs import FLOAT
@@ -132,5 +131,5 @@ def test_large_texts_take_memory_in_proportion(tmp_path):
         path.write_bytes(FLOAT.but(words=(("$COM", value),)).build())
         code = f"from portable.models.mixture import cytometry; cytometry.read({str(path)!r})\n"
         code += "print(open('/proc/self/status').read())"
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        said = python("-c", code).stdout
         assert int(re.search(r"VmHWM:\s+(\d+)", said)[1]) << 10 < 400_000_000
