@@ -298,6 +298,8 @@ class Workers:
                 if answer is None or isinstance(answer, Lost):  # the worker ended
                     self._places.pop(worker, None)
                 else:
+                    if worker in self._places:
+                        self._places[worker][1].update(part)
                     found[part[0]] = answer
                     left.remove(part)
             if not left:
@@ -331,7 +333,6 @@ class Workers:
 
     def _begin(self, workers: list[str]) -> None:
         """Create places on workers without one."""
-        make = Sent(self._make)
         own, futures = (_RemotePlace, self._space, self._room, len(self._pieces)), {}
         for worker in workers:
             key = f"{self._label}-place-{uuid.uuid4().hex}"
@@ -339,26 +340,24 @@ class Workers:
         made = self._collect_replies(
             [(worker, lambda future=future: future) for worker, future in futures.items()]
         )
-        there = [worker for worker, actor in zip(workers, made) if actor]
-        calls = [(worker, self._call(worker, futures[worker].key, "begin", make)) for worker in there]
-        for worker, begun in zip(there, self._collect_results(calls)):
-            if begun:
+        for worker, actor in zip(workers, made):
+            if actor:
                 self._places[worker] = futures[worker], set()
 
     def _question(self, numbers: range, worker: str, name: str, args: Sent, reduce: bool) -> Callable:
-        """Return the request to a worker, with the pieces that it lacks."""
+        """Return the request to a worker, with the pieces that it lacks, and the factory of the method if it
+        has none."""
         future, given = self._places[worker]
         wanted = {k: _sent(self._pieces[k], f"shard {k}") for k in numbers if k not in given}
-        given.update(numbers)
-        more = (wanted,) if wanted else ()
-        return self._call(worker, future.key, "answer", Sent((numbers, name, args, reduce)), *more)
+        make = () if given else (Sent(self._make),)
+        return self._call(worker, future.key, Sent((numbers, name, args, reduce)), wanted, *make)
 
-    def _call(self, worker: str, key: str, function: str, *args: object) -> Callable:
+    def _call(self, worker: str, key: str, *args: object) -> Callable:
         """Return a coroutine's function that calls one of a worker's actor, as dask's Actor does it, but
         always in the client's thread: an Actor of a worker in this process would answer in the worker's."""
         from distributed.protocol import to_serialize
 
-        message = {"actor": key, "function": function, "args": [to_serialize(arg) for arg in args]}
+        message = {"actor": key, "function": "answer", "args": [to_serialize(arg) for arg in args]}
 
         async def answer() -> object:
             if self._client.direct_to_workers:
@@ -465,18 +464,15 @@ class _RemotePlace:
         limit = worker.memory_manager.memory_limit
         self._space, self._n_shards = own_space(space, worker), n_shards
         self._room = room if room is not None or not limit else _SHARE * limit
+        self._place = None
 
     @_returning_errors
-    def begin(self, make: Sent) -> bool:
-        """Create the place from the factory of its method; return True."""
-        self._place = Place(make.value, self._space, self._room, self._n_shards)
-        return True
-
-    @_returning_errors
-    def answer(self, asked: Sent, pieces: dict | None = None) -> list:
-        """Answer a request, as `Place.run`."""
+    def answer(self, asked: Sent, pieces: dict, make: Sent | None = None) -> list:
+        """Answer a request, as `Place.run`; the first one has the factory of the method."""
+        if self._place is None:
+            self._place = Place(make.value, self._space, self._room, self._n_shards)
         numbers, name, args, reduce = asked.value
-        return self._place.run(numbers, pieces or {}, name, args.value, reduce)
+        return self._place.run(numbers, pieces, name, args.value, reduce)
 
 
 def living(client: ClientLike) -> list[str]:
