@@ -7,7 +7,6 @@ of indices processes some of the kernel's, in order, and adds to a private copy;
 order.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -19,54 +18,23 @@ import numpy as np
 
 from ..core.arrays.scatter import viewed
 from ..core.arrays.view import View as Array, zeros
-from ..core.compiler.reading.build import Build, Frame
 from ..core.compiler.reading.signature import Signature
-from ..core.compiler.reading.tree import Call, Operation, View, described_number, flat
-from ..core.compiler.reading.typing import solved
+from ..core.compiler.reading.tree import Operation, View, described_number, flat
 from ..core.language.kernel import Function, Kernel, kernel as marked
 from ..core.language import types as t
-from ..core.language.reducer import Sum
+from ..core.language.reducer import Max, MaxLoc, MinLoc, Sum
 from ..core.launch.dispatch import describe_launch, is_record, parallel_for, parallel_reduce, parts_of
+from ..library.copies import deep_copy
 from ..core.places.policy import MDRangePolicy, RangePolicy, n_indices
 from ..errors import DTypeError, InputError, LanguageError, ShapeError
-from .changes import changed, place_of
-from .forward import Walk
+from .changes import changed
 from .host import written
 from .regions import marks, only_if, undo
 from .reverse import Needed
-from .target import accesses, inside, LANES, Target
+from .target import inside, LANES, Target, Template
 
-_INDEX = "number", "int", t.UNIFORM, 0, False
 LEAST_COPIES, MOST_BYTES = 64, 1 << 31  # of arrays to which any index may add
 MORE_BYTES = 1 << 27  # for further copies: a GPU has as many threads
-
-
-class Template(NamedTuple):
-    """A kernel's typed tree: its build, the tree, the analysis of numbers that depend on the arguments at
-    `wrt`, and the nodes of arguments by their paths.
-    """
-
-    build: Any
-    tree: Any
-    walk: Any
-    nodes: dict
-
-
-def template(text, described, float_dtype, name, wrt, of):
-    build, tree = solved(text, described, 1, 1, float_dtype, name)
-    walk = Walk(build, text, (), 0)
-    nodes = {path: _node(text, tree.inputs, path) for path in (*wrt, *of)}
-    walk.masks |= {nodes[path]: 1 for path in wrt}
-    walk.spread()
-    return Template(build, tree, walk, nodes)
-
-
-def _node(text, inputs, path):
-    first, *fields = path.split(".")
-    found = inputs[place_of(text, first)]
-    for field in fields:
-        found = found[found.names.index(field)]
-    return found
 
 
 class Adjoint(NamedTuple):
@@ -93,47 +61,47 @@ class Adjoint(NamedTuple):
 
     def inlined(self, text, build, args, node):
         *index, (own, of, sums, *bounds) = args
-        described = (*[_INDEX] * self.n_index, *map(_described, own))
-        names = (*self.wrt, *self.numbers), self.of
-        found = template(text, described, build.float_dtype, build.kernel_name, *names)
-        keys = looked_at(found, self.n_index, self.seeded).all_keys()
+        kind, names = (build.float_dtype, text.name), ((*self.wrt, *self.numbers), self.of)
+        found = Template(text, self.n_index, map(_described, own), *kind, *names)
         seeds, sums = (
             {found.nodes[path]: v for path, v in zip(*given)} for given in ((self.of, of), (self.wrt, sums))
         )
         numbers = [found.nodes[path] for path in self.numbers]
 
         def put(index, **more):
-            target = Target(found, index, keys, seeds, sums, numbers, **more)
-            return _put(build, target, found.tree, [*index, *own], self.seeded)
+            target = Target(found, index, self.seeded, found.keys(), seeds, sums, numbers, **more)
+            return _put(build, target, [*index, *own])
 
         return put(index) if self.how == "each" else self.put_several(build, index, *bounds, put)
 
     def put_several(self, build, index, begin, end, n_slots, put):
         """Emit the adjoints of several of the kernel's indices by `put`."""
-        if self.how == "copies":
-            copy = [build.binary(op, *index, LANES) for op in ("//", "%")]
-            with _in_turn(build, *index, begin, end, n_slots) as own_index:
-                put(own_index, copy=copy)
-        else:
+        if self.how != "copies":
             for k, shift in enumerate(self.how):
                 shifted = [build.binary("-", i, by) for i, by in zip(index, shift)]
                 with only_if(build, *inside(build, shifted, begin, end)):
                     put(shifted, offset=shift, first=not k)
+            return
+        n = build.parts_of(build.binary("-", end[-1], begin[-1]), n_slots)
+        copy = [build.binary(op, *index, LANES) for op in ("//", "%")]
+
+        def put_one(*counters):
+            """Emit the adjoint of one of the last dimension's indices that are `n_slots` apart."""
+            *outer, k = counters
+            last = build.binary("+", build.binary("+", begin[-1], build.binary("*", k, n_slots)), *index)
+            with only_if(build, build.compare("<", last, end[-1])):
+                put([*outer, last], copy=copy)
+
+        _nested(build, [*zip(begin[:-1], end), (build.const(0), n)], put_one)
 
 
-@contextlib.contextmanager
-def _in_turn(build, slot, begin, end, n_slots):
-    """Build into loops over the indices that a slot does: some of those of the last dimension, `n_slots`
-    apart."""
-    n = build.parts_of(build.binary("-", end[-1], begin[-1]), n_slots)
-    with contextlib.ExitStack() as loops:
-        *index, k = (
-            loops.enter_context(build.counted_loop(*ends))
-            for ends in zip([*begin[:-1], build.const(0)], [*end[:-1], n])
-        )
-        last = build.binary("+", build.binary("+", begin[-1], build.binary("*", k, n_slots)), slot)
-        loops.enter_context(only_if(build, build.compare("<", last, end[-1])))
-        yield [*index, last]
+def _nested(build, bounds, put, *index):
+    """Emit loops within each other, and in the last one what `put` emits for their counters."""
+    if bounds:
+        with build.counted_loop(*bounds[0]) as i:
+            _nested(build, bounds[1:], put, *index, i)
+    else:
+        put(*index)
 
 
 def _described(value):
@@ -144,42 +112,19 @@ def _described(value):
     return described_number(value)
 
 
-def _put(build, target, tree, given, seeded):
+def _put(build, target, inputs):
     """Emit the adjoint of one index; if it needs further numbers of loops, emit it again with these kept."""
     begin, block, kept = marks(build), build.block, frozenset()
     while True:
         try:
-            return target.item(build, tree, given, seeded, kept)
+            return target.item(build, inputs, kept)
         except Needed as needed:
             wanted = needed.args[0] - kept
             if not wanted:
-                raise LanguageError(f"kernel '{build.kernel_name}' has no adjoint here") from None
+                raise LanguageError(f"kernel '{target.walk.build.kernel_name}' has no adjoint here") from None
             kept |= wanted
             build.block = block
             undo(begin)
-
-
-# ---- analysis of a kernel's arrays
-def looked_at(found, n_index, seeded):
-    """Return the Target of a tree that is analysed without emission: the elements that it reads and
-    writes.
-    """
-    build = Build(1, found.build.float_dtype, found.build.kernel_name)
-    call = Call(found.walk.text, build.block, [])
-    build.frame = Frame(found.walk.text, call, None)
-    target = Target(found, list(found.tree.inputs[:n_index]))
-    _put(build, target, found.tree, found.tree.inputs, seeded)
-    target.check()
-    return target
-
-
-def offsets(target, view):
-    """Return the constants of all places at which an array is read; None if it takes copies."""
-    shifts = {target.shift(known) for known in target.sites.get(view, ())}
-    dimensions = {shift and tuple(d for d, _ in shift) for shift in shifts}
-    if None in shifts or len(dimensions) > 1:
-        return None
-    return {tuple(c for _, c in shift) for shift in shifts} or {(0,) * len(target.index)}
 
 
 # ---- launches
@@ -213,32 +158,44 @@ def _plan(kernel, n, specs, wanted):
             raise LanguageError(
                 f"kernel '{kernel.name}' ({kernel.place}): derivatives by arrays are of one real number"
             )
-        target = looked_at(found, n, seeded)
-        places = {path: offsets(target, found.nodes[path]) for path in wrt}
+        found.check()
+        places = {path: found.offsets(found.nodes[path]) for path in wrt}
         views = [v for v in flat(tuple(found.tree.inputs[n:])) if v.__class__ is View]
-        accesses = target.n_accesses
-        arrays = [(v.label, accesses["store", v] + accesses["atomic", v] > 0) for v in views]
+        arrays = [(v.label, found.counts["store", v] + found.counts["atomic", v] > 0) for v in views]
         kernel.compiled[key] = places, arrays
     return kernel.compiled[key]
 
 
-def _template_of(kernel, n, specs, wrt=(), of=()):
+def _template_of(kernel, n, specs, *names):
     signature = Signature(specs)
-    described = [_INDEX] * n + signature.described()
-    return template(kernel.portable_text, described, signature.float_dtype, kernel.name, wrt, of)
+    facts = signature.described(), signature.float_dtype, kernel.name
+    return Template(kernel.portable_text, n, *facts, *names)
 
 
-def refuse_changes(policy, kernel, args, reducer):
-    """Refuse a kernel that gives other results when an index runs a second time."""
-    *_, kind, specs, _, _ = describe_launch(policy, kernel, args, (Sum,))
+def _changes(kernel, kind, specs):
+    """Return True if a kernel gives other results when an index runs a second time."""
     key = "changes", kind, specs
     if key not in kernel.compiled:
-        found = accesses(_template_of(kernel, n_indices(kind), specs).build)
+        found = _template_of(kernel, n_indices(kind), specs).counts
         kernel.compiled[key] = any(
             op == "atomic" or op == "store" and found["load", root] for op, root in found if not root.store
         )
-    if kernel.compiled[key]:
+    return kernel.compiled[key]
+
+
+def selected(launch, policy, kernel, args, reducer):
+    """Return the largest or smallest value, and a policy of its index; an empty one if there is none."""
+    space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,))
+    if kind == "team":
+        raise InputError("gradient of pk.Max and pk.Min: expected a range or a box, got a TeamPolicy")
+    if _changes(kernel, kind, specs):
         raise LanguageError(f"kernel '{kernel.name}' changes what it reads; it runs twice with {reducer!r}")
+    best, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
+    begin, end = _ends(policy)
+    place = place if isinstance(place, tuple) else (place,)
+    if len(place) == len(begin) and all(low <= k < high for low, k, high in zip(begin, place, end)):
+        return best, _policy(space, place, tuple(k + 1 for k in place))
+    return best, _policy(space, begin, begin)
 
 
 def _check_arrays(kernel, given):
@@ -273,13 +230,8 @@ def _sum(path, array, of, into, arrays, space):
         return _like(path, array, into[path])
     made = zeros(tuple(array.shape), str(array.dtype), space=space)
     if path in of:
-        parallel_for(RangePolicy(0, made.shape[0], space=space), _copy, of[path], made)
+        deep_copy(made, of[path])
     return made
-
-
-@marked
-def _copy(i, x, out):
-    out[i : i + 1] = x[i : i + 1]
 
 
 @marked
@@ -324,6 +276,13 @@ def _ends(policy):
     return ends if isinstance(policy, MDRangePolicy) else tuple((end,) for end in ends)
 
 
+def _policy(space, begin, end):
+    """Return the range or box of these indices."""
+    if len(begin) == 1:
+        return RangePolicy(*begin, *end, space=space)
+    return MDRangePolicy(begin, end, space=space)
+
+
 class _Launch(NamedTuple):
     """The launches of an adjoint."""
 
@@ -349,12 +308,8 @@ class _Launch(NamedTuple):
         begin, end, n = begin or self.begin, end or self.end, len(self.begin)
         change = Adjoint(n, tuple(sums), tuple(self.of), numbers, how, self.seeded)
         given = self.args, tuple(self.of.values()), tuple(sums.values()), self.begin, self.end, end[0]
-        if len(begin) == 1:
-            policy = RangePolicy(begin[0], end[0], space=self.space)
-        else:
-            policy = MDRangePolicy(begin, end, space=self.space)
         made = _kernel(f"adjoint_of_{self.kernel.name}", len(begin), "return " * bool(numbers))
-        return launch(policy, made, changed(self.kernel, Function, change), given)
+        return launch(_policy(self.space, begin, end), made, changed(self.kernel, Function, change), given)
 
     def gathered(self, sums, shifts):
         """Process one element per index, to which the function adds for all shifts, in a fixed order."""

@@ -9,6 +9,15 @@ def changed(function, kind, change):
     return found[change]
 
 
-def place_of(text, name):
-    """Return the place of a parameter among those of a source."""
-    return [param.partition("@")[0] for param in text.params].index(name)
+def place_of(text, path):
+    """Return the place of the parameter of a path, such as "p.omega", among those of a source."""
+    return [param.partition("@")[0] for param in text.params].index(path.partition(".")[0])
+
+
+def at_path(text, values, path):
+    """Return the part at a path of values for the parameters of a source; KeyError for a missing field."""
+    found = values[place_of(text, path)]
+    for field in path.split(".")[1:]:
+        names = getattr(found, "names", ())
+        found = dict(zip(names, found if names else ()))[field]
+    return found

@@ -12,10 +12,9 @@ import numpy as np
 
 from ..core.arrays.scatter import viewed
 from ..core.language.kernel import Function, Kernel
-from ..core.language.reducer import Max, MaxLoc, Min, MinLoc, Sum
+from ..core.language.reducer import Max, Min, Sum
 from ..core.language.types import fields_of
 from ..core.launch.dispatch import is_record, named_arguments, parallel_reduce, parts_of
-from ..core.places.policy import MDRangePolicy, RangePolicy, as_policy
 from ..errors import DTypeError, InputError, LanguageError
 from .changes import changed
 
@@ -177,12 +176,7 @@ def adjoint(
     names = _paths(kernel, tuple(into) or wrt, "wrt")
     if of:
         _paths(kernel, tuple(of), "of")
-    found = _by_name(policy, kernel, args, _kinds(kernel, args, names, "wrt"), of, order, into)
-    return _selected_results(found, wrt, names)
-
-
-def _selected_results(found, asked, names):
-    return found[asked] if isinstance(asked, str) else tuple(map(found.get, names))
+    return _by_name(policy, kernel, args, _kinds(kernel, args, names, "wrt"), wrt, of, order, into)
 
 
 def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
@@ -198,7 +192,11 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
         raise InputError("expected gradient or hessian, not both")
     names = _paths(kernel, names, argument)
     if reducer is not Sum:
-        best, policy = _only(launch, policy, kernel, args, reducer, argument)
+        if reducer not in (Max, Min):
+            raise InputError(f"{argument}: expected reducer pk.Sum, pk.Max or pk.Min, got {reducer!r}")
+        from .adjoint import selected
+
+        best, policy = selected(launch, policy, kernel, args, reducer)
         found = reduced(policy, kernel, args, Sum, gradient, hessian, out, label)
         return found and (best, *found[1:])
     kinds = arrays, _, numbers = _kinds(kernel, args, names, argument)
@@ -206,8 +204,8 @@ def reduced(policy, kernel, args, reducer, gradient, hessian, out, label):
         return _by_numbers(launch, policy, kernel, args, numbers, order, out)
     if order == 2 or out is not None:
         raise InputError(f"{argument}: {', '.join(arrays)}: arrays need gradient=, without out=")
-    found = _by_name(policy, kernel, args, kinds)
-    return launch(policy, kernel, *args), _selected_results(found, gradient, names)
+    found = _by_name(policy, kernel, args, kinds, gradient)
+    return launch(policy, kernel, *args), found
 
 
 def _kinds(kernel, args, names, argument):
@@ -232,33 +230,16 @@ def _by_numbers(launch, policy, kernel, args, numbers, order, out):
     return value, slopes, hessian
 
 
-def _by_name(policy, kernel, args, kinds, of=None, order="fixed", into=()):
-    """Return derivatives in reverse mode, by the names of arrays and numbers."""
+def _by_name(policy, kernel, args, kinds, asked, of=None, order="fixed", into=()):
+    """Return derivatives in reverse mode, by the name of an array or number, or by several."""
     from .adjoint import pulled_back
 
     arrays, paths, numbers = kinds
     given = arrays | _values(kernel, args, of or (), "of")
     found, slopes = pulled_back(policy, kernel, args, given, tuple(arrays), numbers, of, order, into)
     slopes = iter(slopes)
-    return found | {name: np.array([next(slopes) for _ in own]) for name, own in paths.items()}
-
-
-def _only(launch, policy, kernel, args, reducer, argument):
-    """Return the value that the reducer selects, and a policy of its index; an empty one if there is none."""
-    from .adjoint import refuse_changes
-
-    if reducer not in (Max, Min):
-        raise InputError(f"{argument}: expected reducer pk.Sum, pk.Max or pk.Min, got {reducer!r}")
-    policy = as_policy(policy)
-    if not isinstance(policy, (RangePolicy, MDRangePolicy)):
-        raise InputError("gradient of pk.Max and pk.Min: expected a range or a box, got a TeamPolicy")
-    refuse_changes(policy, kernel, args, reducer)
-    best, place = launch(policy, kernel, *args, reducer=MaxLoc if reducer is Max else MinLoc)
-    box = isinstance(policy, MDRangePolicy)
-    if not (isinstance(place, tuple) if box else policy.begin <= place < policy.end):
-        return best, dataclasses.replace(policy, end=policy.begin)
-    end = tuple(k + 1 for k in place) if box else place + 1
-    return best, dataclasses.replace(policy, begin=place, end=end)
+    found |= {name: np.array([next(slopes) for _ in own]) for name, own in paths.items()}
+    return found[asked] if isinstance(asked, str) else tuple(map(found.get, asked))
 
 
 def _values(kernel, args, paths, argument):

@@ -19,7 +19,7 @@ from ..core.compiler.reading.tree import Call, If, inside, Leave, Loop, Operatio
 from ..core.language import types as t, words
 from ..core.language.kernel import Function, from_text
 from ..errors import LanguageError
-from .operations import PASSIVE, RULES, WITHOUT, bits, carried, roots, shadow
+from .operations import PASSIVE, RULES, WITHOUT, WRITES, bits, carried, roots, shadow
 from .rules import FLAT, NAMES, PARTIALS
 
 _warned = set()
@@ -86,32 +86,32 @@ class Walk:
             found |= self.masks.get(node, 0)
         return found
 
-    def rise(self, node, mask):
-        if mask & ~self.masks.get(node, 0):
-            self.masks[node] = self.masks.get(node, 0) | mask
-            self.rose = True
-
     def spread(self):
         """Sweep until no mask rises."""
-        self.rose = True
-        while self.rose:
-            self.rose = False
+        before = None
+        while before != self.masks:
+            before = dict(self.masks)
             for node in self.old:
-                if node.__class__ is Operation:
-                    self.reach(node)
-                elif node.__class__ is View and node.options:
-                    for root in roots(node):
-                        self.rise(root, self.mask(*roots(node)))
-                elif node.__class__ is Set:
-                    self.rise(node.variable, self.mask(node.value))
+                changed, sources = self.flow(node)
+                if mask := self.mask(*sources):
+                    self.masks |= {other: mask | self.mask(other) for other in changed}
 
-    def reach(self, o):
-        if o.op in ("store", "atomic") and t.is_float(t.part(o.view.dtype)):
-            for root in roots(o.view):
-                self.rise(root, self.mask(o.args[-1]))
-        step = o.op == "cast" and not t.is_float(o.attr) or self.key(o) in FLAT
-        if not step and o.op not in PASSIVE:
-            self.rise(o, self.mask(*carried(o)))
+    def flow(self, node):
+        """Return what a node changes, and that on which it depends smoothly."""
+        if node.__class__ is Set:
+            return [node.variable], [node.value]
+        if node.__class__ is View:
+            return [node, *roots(node) * bool(node.options)], roots(node)
+        if node.__class__ is not Operation or node.op in PASSIVE or self.is_step(node):
+            return [], []
+        if node.op in WRITES:
+            return [node, *roots(node.view)], [node.args[-1], *roots(node.view)]
+        return [node], carried(node)
+
+    def is_step(self, o):
+        """Return True if the derivative of an operation is 0 but at jumps."""
+        dtype = o.attr if o.op == "cast" else t.part(o.view.dtype) if o.op in WRITES else "float"
+        return self.key(o) in FLAT or not t.is_float(dtype)
 
     @staticmethod
     def key(o):
@@ -160,9 +160,9 @@ class Walk:
         said = ast.unparse(place).splitlines()[0]
         self.build.fail(place, f"`{said}` has no derivative: {why}", LanguageError, text)
 
-    def put_tangents(self, node, put, mask=None):
+    def put_tangents(self, node, put):
         """Put a tangent in each direction of a node."""
-        for k in bits(self.mask(node) if mask is None else mask):
+        for k in bits(self.mask(node)):
             made = put(k)
             if made is not None:
                 self.tangents[node, k] = made
@@ -210,7 +210,7 @@ class Walk:
 
     def view(self, view):
         self.keep(view)
-        self.put_tangents(view, lambda k: shadow(self, view, k), self.mask(*roots(view)))
+        self.put_tangents(view, lambda k: shadow(self, view, k))
 
     def refuse_view(self, view, why="it may be an array argument, whose elements have no tangents"):
         self.refuse(f"'{view.name.partition('@')[0] or view.label}' has no derivative: {why}")
@@ -226,21 +226,18 @@ class Walk:
             self.tangents[o, self.seeds.index(o)] = self.build.operation("one", o)
             return
         key = self.key(o)
-        rule = RULES.get(o.op)
-        if rule is None and o.op not in PASSIVE and key not in FLAT and key not in PARTIALS:
-            arrays = roots(o.view) if o.view is not None else ()
-            if self.mask(o, *o.args, *arrays) or o.op not in WITHOUT:
-                self.fail(o, WITHOUT.get(o.op, f"nothing is known of '{o.op}'"))
-        elif rule is not None:
-            rule(self, o)
-        elif key in FLAT:
-            self.flat(o, o.args[:1])
+        if self.is_step(o):
+            self.flat(o)
+        elif o.op in RULES:
+            RULES[o.op](self, o)
         elif key in PARTIALS:
             self.partials(o, PARTIALS[key])
+        elif o.op not in PASSIVE and (self.mask(*o.args, *carried(o)) or o.op not in WITHOUT):
+            self.fail(o, WITHOUT.get(o.op, f"nothing is known of '{o.op}'"))
 
-    def flat(self, o, args):
+    def flat(self, o):
         """Say once that a step's derivative is 0."""
-        if not self.mask(*args) or self.quiet or self.key(o) == "logb":
+        if not self.mask(*o.args) or self.quiet or self.key(o) == "logb" or o.attr == "bool":
             return
         text, place = o.at
         where = text.place_of(place)

@@ -14,6 +14,7 @@ PASSIVE = frozenset(  # operations whose result is no float, or locally constant
     "compare not invert one lanes together barrier assert print breakpoint extent counter member rank"
     " league_rank league_size tally".split()
 )
+WRITES = "store", "atomic"
 
 
 def bits(mask):
@@ -73,13 +74,6 @@ def _linear(walk, o):
     walk.put_tangents(o, put)
 
 
-def _cast(walk, o):
-    if t.is_float(o.attr):
-        _linear(walk, o)
-    elif o.attr != "bool":
-        walk.flat(o, o.args)
-
-
 def second_wins(build, o, a, b):
     """Return the condition that an extreme of two numbers is the second one; of equal ones it is
     the first.
@@ -98,9 +92,7 @@ def _extreme(walk, o):
 
 def _change(walk, o):
     """Insert the change of an array's tangents after that of the array."""
-    if not t.is_float(t.part(o.view.dtype)):
-        walk.flat(o, o.args[-1:])
-    elif walk.mask(o):
+    if walk.mask(o):
         if not all(root in walk.own_views for root in roots(o.view)):
             walk.fail(
                 o,
@@ -108,7 +100,7 @@ def _change(walk, o):
                 " or keep it in a variable or a pk.local",
             )
         if o.op == "atomic" and o.attr not in ADDED:
-            walk.fail(o, "of atomics, atomic_add and atomic_sub whose result is not used have one")
+            walk.fail(o, WHY)
         _linear(walk, o)
 
 
@@ -119,6 +111,7 @@ def _collective(walk, o):
 
 
 ADDED = ("add", False), ("sub", False)  # atomics that have derivatives
+WHY = "of atomics, atomic_add and atomic_sub whose result is not used have one"
 LINEAR = {  # the arguments in which an operation is linear
     "get": slice(0),
     "load": slice(0),
@@ -129,9 +122,8 @@ LINEAR = {  # the arguments in which an operation is linear
 }
 RULES = {
     **dict.fromkeys(LINEAR, _linear),
-    "cast": _cast,
     "extreme": _extreme,
-    **dict.fromkeys(("store", "atomic"), _change),
+    **dict.fromkeys(WRITES, _change),
     **dict.fromkeys(("combine", "before"), _collective),
 }
 # operations that pass where their arguments have no tangents, and why they are refused else

@@ -1,9 +1,11 @@
 """A source read with its derivatives, in place of its call."""
 
+import itertools
+
 from ..core.compiler.reading.tree import Operation, arranged, flat, mapped
 from ..core.language import types as t
 from ..errors import LanguageError
-from .changes import place_of
+from .changes import at_path, place_of
 from .forward import Walk
 
 
@@ -31,10 +33,12 @@ def _seeded_result(build, base, args, node, paths):
     """Return separate numbers for those at the paths, and the result of a source for these. They become the
     first operations of its call, since a tree begins with a call.
     """
-    args, at, seeds = [mapped(build.rounded, a) for a in args], len(build.block.body), []
+    args, seeds = tuple(mapped(build.rounded, a) for a in args), []
+    at, numbers, count = len(build.block.body), flat(args), itertools.count()
+    places = mapped(lambda _: next(count), args)
     for path in paths:
-        args = _seeded(build, base, args, path, seeds)
-    result = build.inline(base, args, node)
+        seeds += _separated(build, base, places, numbers, path, seeds)
+    result = build.inline(base, arranged(args, iter(numbers)), node)
     if result is None or not all(isinstance(v, Operation) for v in flat(result)):
         build.fail(base.tree, "it returns no number", LanguageError, base)
     call = build.block.body[at + len(seeds)]
@@ -43,34 +47,23 @@ def _seeded_result(build, base, args, node, paths):
     return seeds, result
 
 
-def _seeded(build, text, args, path, seeds):
-    """Return the arguments, with separate numbers at a path: its fields, or all."""
-    first, *fields = path.split(".")
-    k = place_of(text, first)
-    place, what = text.tree.args.args[k], f"derivative with respect to '{path}':"
-    found = _separated(
-        build, args[k], fields, seeds, lambda why: build.fail(place, f"{what} {why}", LanguageError, text)
-    )
-    for seed in seeds:
-        why = place, f"{what} it is an integer here; pass a float", (), text
+def _separated(build, text, places, numbers, path, seeds):
+    """Replace the numbers at a path by separate ones, and return these."""
+    parameter, why = text.tree.args.args[place_of(text, path)], None
+    try:
+        found = flat(at_path(text, places, path))
+    except KeyError as field:
+        found, why = [], f"no field {field}"
+    if not all(isinstance(numbers[k], Operation) for k in found):
+        why = "it is not a number; name its fields"
+    elif any(numbers[k] in seeds for k in found):
+        why = "it is repeated"
+    what = f"derivative with respect to '{path}':"
+    if why:
+        build.fail(parameter, f"{what} {why}", LanguageError, text)
+    made = [build.operation("rounded", numbers[k]) for k in found]
+    for k, seed in zip(found, made):
+        numbers[k] = seed
+        why = parameter, f"{what} it is an integer here; pass a float", (), text
         build.checks.append((lambda seed=seed: t.is_float(seed.dtype), *why))
-    return [*args[:k], found, *args[k + 1 :]]
-
-
-def _separated(build, value, fields, seeds, refuse):
-    """Return a value with separate numbers at its fields, or all; these are added to `seeds`."""
-    names = getattr(value, "names", ())
-    if fields:
-        if fields[0] not in names:
-            refuse(f"no field '{fields[0]}'")
-        at = names.index(fields[0])
-        inner = _separated(build, value[at], fields[1:], seeds, refuse)
-        return t.Record((*value[:at], inner, *value[at + 1 :]), names)
-    if isinstance(value, tuple) and value:
-        return t.Record((_separated(build, v, (), seeds, refuse) for v in value), names)
-    if not isinstance(value, Operation):
-        refuse("it is not a number; name its fields")
-    if value in seeds:
-        refuse("it is repeated")
-    seeds.append(build.operation("rounded", value))
-    return seeds[-1]
+    return made

@@ -11,9 +11,9 @@ from functools import partial, reduce
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Set, Variable, View, inside
 from ..core.language import types as t
+from .operations import WRITES
 
 N_KEPT = 64
-WRITES = "store", "atomic"
 LEFT, CODES = "left", {"continue": 1, "break": 2, "return": 3}  # 0 if no statement has left the region
 
 
@@ -339,8 +339,8 @@ def trips(r, s, env, left):
 def trip(r, s, number, env):
     """Emit one iteration, of this number."""
     if s.form == "range":
-        k = r.build.binary("*", number, s.step)
-        env[s.counter] = r.moved(r.present_value(s.start, env), k)
+        start, steps = r.present_value(s.start, env), r.build.binary("*", number, s.step)
+        env[s.counter] = r.build.binary("+", start, steps)
     r.counters.append(env.get(s.counter))
     r.forward(s.body.body, env)
     r.counters.pop()

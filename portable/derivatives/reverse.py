@@ -7,16 +7,30 @@ its input numbers, so that no number is kept that can be recomputed. Numbers tha
 there, unless an adjoint needs one: `Needed` restarts with that one kept.
 """
 
+import copy
 import functools
 import itertools
 import math
 
-from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Rejoin, Set, View, inside
+from ..core.compiler.reading.arrays import part_of
+from ..core.compiler.reading.tree import (
+    Block,
+    Call,
+    If,
+    Leave,
+    Loop,
+    Operation,
+    Rejoin,
+    Set,
+    View,
+    inside,
+    mapped,
+)
 from ..core.language import types as t
 from .forward import partial_of, product, summed
 from .operations import PASSIVE, WITHOUT, second_wins
 from .regions import CODES, LEFT, fork, loop, unknown_number, emit_rest, unrolled, within, zero
-from .rules import FLAT, PARTIALS
+from .rules import PARTIALS
 
 MOST_ELEMENTS = 32  # of a local array that is indexed by a variable
 
@@ -99,9 +113,11 @@ class Reverse:
     def present_value(self, number, env):
         """Return the present value of a number of the tree."""
         (number,) = self.build.operands(number)
-        if number.const is not None:
+        if number.op == "extent":
+            view, dimension = number.attr
+            (number,) = self.build.operands(env[view].shape[dimension])
             return number
-        return self.extent(*number.attr, env) if number.op == "extent" else env[number]
+        return number if number.const is not None else env[number]
 
     def hold(self, env, key, number):
         """Bind a key to a number; the tree determines if it depends on the arrays."""
@@ -149,9 +165,8 @@ class Reverse:
             self.record_adjoint(made, step)
         if step or not any(a in self.live for a in args) or o.op in PASSIVE:
             return made
-        if key in FLAT or o.op == "cast" and not t.is_float(o.attr):
-            if o.attr != "bool":
-                walk.flat(o, o.args[:1])
+        if walk.is_step(o):
+            walk.flat(o)
             return made
         step = _ADJOINTS.get(o.op) or (key in PARTIALS and Reverse.by_partials)
         if not step:
@@ -179,9 +194,7 @@ class Reverse:
                 self.add(a, value)
 
     def cast(self, o, args, made, adjoint):
-        if o.op == "cast":
-            adjoint = self.build.cast(adjoint, args[0].dtype)
-        self.add(args[0], adjoint)
+        self.add(args[0], self.build.cast(adjoint, args[0].dtype))
 
     def add_choice(self, condition, a, b, adjoint):
         self.need(condition)
@@ -189,9 +202,6 @@ class Reverse:
         for number, sides in ((a, (adjoint, 0.0)), (b, (0.0, adjoint))):
             if number in self.live:
                 self.add(number, self.build.select(condition, *sides))
-
-    def select(self, o, args, made, adjoint):
-        self.add_choice(*args, adjoint)
 
     def extreme(self, o, args, made, adjoint):
         """Add the adjoint of an extreme: of equal numbers the first takes it."""
@@ -211,64 +221,52 @@ class Reverse:
             self.walk.refuse_view(view, "teams have none in reverse" if view.store else why)
         if view.base is None and view.store == "(local)":
             env |= {(view, k): zero(t.loaded_dtype(view.dtype)) for k in places(view)}
-        elif view.base is None:
-            env[view] = self.build.put(View(*(getattr(view, name) for name in View.__slots__)))
 
-    def extent(self, view, dimension, env):
-        """Return an extent of a view, as a number."""
-        build, n = self.build, view.shape[dimension]
-        if view.base is None:
-            return env[view].shape[dimension]
-        if n.attr[0] is not view:
-            return self.extent(*n.attr, env)
-        slices = [(*item, n) for item, n in zip(view.items, view.base.shape) if isinstance(item, tuple)]
-        low, high, n = slices[dimension]
-        end = self.present_value(n, env)
-        if high:
-            end = build.extreme("<", self.bound(high, n, env), end)
-        return build.extreme(">", build.binary("-", end, self.bound(low, n, env)), 0)
+        def present(bound):
+            number = bound and self.present_value(bound, env)
+            self.need(*[number] * bool(bound))
+            return number
+
+        if view.items:
+            items = [mapped(present, item) for item in view.items]
+            env[view] = part_of(self.build, env[view.base], items)
+            return
+        made = env[view] = self.build.put(copy.copy(view))
+        if view.base is not None:
+            made.base = env[view.base]
+            made.shape = made.base.shape[::-1]
 
     def place(self, view, indices, env):
         """Return the array from outside, or made here, that a view is a part of, and the indices in it."""
         while view.base is not None:
-            rest = iter(indices if view.items else indices[::-1])
+            made, rest = env[view], iter(indices if view.items else indices[::-1])
             indices = [
-                self.moved(self.bound(item[0], n, env), next(rest))
-                if isinstance(item, tuple)
-                else self.present_value(item, env)
-                for item, n in zip(view.items, view.base.shape)
+                self.moved(item[0], n, next(rest)) if isinstance(item, tuple) else item
+                for item, n in zip(made.items, made.base.shape)
             ]
             indices += rest
             view = view.base
         return view, indices
 
-    def moved(self, low, index):
-        if low.const == 0:
-            return index
-        self.need(low, index)
-        return self.build.binary("+", low, index)
-
-    def bound(self, bound, n, env):
-        """Return the bound of a slice, which may be counted from the end."""
+    def moved(self, low, n, index):
+        """Return the index in an array of n elements for one in a part that begins at `low`, which may be
+        counted from the end."""
         build = self.build
-        low = self.present_value(bound or 0, env)
-        self.need(low)
+        if low is None or low.const == 0:
+            return index
+        self.need(index)
         if low.const is None or low.const < 0:
-            end = build.extreme(">", build.binary("+", low, self.present_value(n, env)), 0)
+            end = build.extreme(">", build.binary("+", low, n), 0)
             low = build.select(build.compare("<", low, 0), end, low)
-        return low
+        return build.binary("+", low, index)
 
     def element(self, view, indices, env):
         """Return the element of a local array."""
-        found = None
-        for key, here in self.hits(view, indices):
-            found = env[key] if found is None else self.put("select", [here, env[key], found], found.dtype)
+        (key, _), *others = self.hits(view, indices)
+        found = env[key]
+        for key, here in others:
+            found = self.put("select", [here, env[key], found], found.dtype)
         return found
-
-    def change(self, view, indices, value, env):
-        """Set an element of a local array."""
-        for key, here in self.hits(view, indices):
-            env[key] = self.put("select", [here, value, env[key]], value.dtype) if here else value
 
     def hits(self, view, indices):
         """Yield (key, condition that it is the indexed one) for each element of a local array; (key, None) of
@@ -308,7 +306,7 @@ _STATEMENTS = {
     Call: Reverse.call,
 }
 _ADJOINTS = {
-    "select": Reverse.select,
+    "select": lambda reverse, o, args, made, adjoint: reverse.add_choice(*args, adjoint),
     "extreme": Reverse.extreme,
     **dict.fromkeys(("cast", "rounded", "settle"), Reverse.cast),
 }

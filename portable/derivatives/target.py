@@ -1,44 +1,131 @@
 """Read and write the adjoints of arrays: elements by the indices of a policy.
 
-A known index of an array is a pair (p, c), the policy's p-th index plus a constant, or an integer; any other
-is None.
+A known index of an array is a pair (p, c), the policy's p-th index plus a constant, or (None, c), a constant;
+any other is None.
 """
 
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
-from ..core.compiler.reading.tree import Operation, Variable, View, flat
+from ..core.compiler.reading.tree import Operation, Variable, flat
+from ..core.compiler.reading.typing import solved
 from ..core.language import types as t
-from .operations import roots
+from .changes import at_path
+from .forward import Walk
+from .operations import ADDED, WHY, roots
 from .regions import LEFT, only_if, unknown_number, zero
 from .reverse import places, Reverse
 
-_ATOMICS = "of atomics, atomic_add and atomic_sub whose result is not used have one"
 LANES = 16  # neighbours in memory among the copies of an array, one a slot
 
 
-def accesses(build):
-    """Return the number of accesses in a tree by "load", "store" or "atomic" and the array."""
-    operations = [o for o in build.order if o.__class__ is Operation and o.view is not None]
-    return Counter((o.op, root) for o in operations for root in roots(o.view))
+class Template:
+    """A kernel's typed tree, and what is known of its accesses to arrays.
+
+    walk : the analysis of numbers that depend on the arguments at `wrt`; nodes : of arguments, by their paths
+    counts : number of accesses by "load", "store" or "atomic" and the array; known : what is known of the
+    indices in the array, by the operation
+    """
+
+    def __init__(self, text, n_index, described, float_dtype, name, wrt=(), of=()):
+        index = [("number", "int", t.UNIFORM, 0, False)] * n_index
+        build, self.tree = solved(text, (*index, *described), 1, 1, float_dtype, name)
+        self.index, self.walk = self.tree.inputs[:n_index], Walk(build, text, (), 0)
+        self.nodes = {path: at_path(text, self.tree.inputs, path) for path in (*wrt, *of)}
+        self.walk.masks |= {self.nodes[path]: 1 for path in wrt}
+        self.walk.spread()
+        operations = [o for o in build.order if o.__class__ is Operation and o.view is not None]
+        self.counts = Counter((o.op, root) for o in operations for root in roots(o.view))
+        self.known = {o: self.known_indices(o) for o in operations}
+
+    def known_indices(self, o):
+        view, known = o.view, [self.form(i) for i in o.args[: o.view.n_indices]]
+        while view.base is not None:
+            rest = iter(known if view.items else known[::-1])
+            known = [
+                _moved(next(rest), item[0]) if isinstance(item, tuple) else self.form(item)
+                for item in view.items
+            ]
+            known += rest
+            view = view.base
+        return tuple(known)
+
+    def form(self, i):
+        if isinstance(i.const, int):
+            return None, i.const
+        if i in self.index:
+            return self.index.index(i), 0
+        a, b = map(self.form, i.args) if i.op == "binary" and i.attr in "+-" else (None, None)
+        if i.attr == "+" and a and a[0] is None:
+            a, b = b, a
+        return (a[0], a[1] + b[1] if i.attr == "+" else a[1] - b[1]) if a and b and b[0] is None else None
+
+    def shift(self, known):
+        """Return ((dimension, constant) of each of the policy's indices), None unless each determines one
+        dimension.
+        """
+        found = sorted((v[0], (d, v[1])) for d, v in enumerate(known) if v and v[0] is not None)
+        single = [p for p, _ in found] == [*range(len(self.index))]
+        return tuple(place for _, place in found) if single else None
+
+    def check(self):
+        """Refuse arrays with elements that one index writes and another reads or writes."""
+        shifts = {}
+        for o, known in self.known.items():
+            root, shift = roots(o.view)[0], self.shift(known)
+            if self.counts["store", root] and not root.store:
+                if o.op == "store" and shift is None:
+                    self.walk.fail(
+                        o,
+                        f"of '{root.label}' an index writes elements that may be another's; let each index of"
+                        " the policy be one of its indices, or write pk.atomic_add",
+                    )
+                first = shifts.setdefault(root, shift)
+                if shift != first or o.op != "store" and None in (*known, shift):
+                    self.walk.fail(
+                        o,
+                        f"'{root.label}' is read and written at different indices; read one array and write"
+                        " another",
+                    )
+
+    def keys(self):
+        """Return the elements that are written at known indices."""
+        stores = ((roots(o.view)[0], known) for o, known in self.known.items() if o.op == "store")
+        found = {(root, known) for root, known in stores if not root.store and None not in known}
+        return sorted(found, key=lambda key: (key[0].label, repr(key[1])))
+
+    def offsets(self, view):
+        """Return the constants of all places at which an array is read; None if it takes copies."""
+        loads = (known for o, known in self.known.items() if o.op == "load" and view in roots(o.view))
+        shifts = set() if self.counts["store", view] else {*map(self.shift, loads)}
+        dimensions = {shift and tuple(d for d, _ in shift) for shift in shifts}
+        if None in shifts or len(dimensions) > 1:
+            return None
+        return {tuple(c for _, c in shift) for shift in shifts} or {(0,) * len(self.index)}
+
+
+def _moved(known, low):
+    """Return what is known of an index in an array, by that in a part that begins at `low`."""
+    low = 0 if low is None else low.const
+    return (known[0], known[1] + low) if known and isinstance(low, int) and low >= 0 else None
 
 
 class Target:
     """The arrays of one index.
 
-    index : its numbers; sums : arrays to which adjoints are added, by the argument; seeds : adjoints of
-    written arrays, by the argument; offset : that of the only element to add to, None for all; first : of
-    several offsets it is the first; copy : the first and the last index of this index's copy of each sum, if
-    there are copies
-    n_accesses : by "load", "store" or "atomic" and the argument
-    keys : elements that are written at known indices; sites : known indices of reads, by the argument
+    index : its numbers; seeded : True if its result is added up, so that its adjoint is 1
+    keys : elements that are written at known indices; numbers : those whose adjoints are returned
+    sums : arrays to which adjoints are added, by the argument; seeds : adjoints of written arrays, by the
+    argument; offset : that of the only element to add to, None for all; first : of several offsets it is the
+    first; copy : the first and the last index of this index's copy of each sum, if there are copies
     """
 
     def __init__(
         self,
         template,
         index,
+        seeded,
         keys=(),
         seeds=(),
         sums=(),
@@ -47,39 +134,16 @@ class Target:
         first=True,
         copy=None,
     ):
-        self.walk, self.index, self.keys, self.numbers = template.walk, index, keys, numbers
+        self.walk, self.template, self.seeded = template.walk, template, seeded
+        self.index, self.keys, self.numbers = index, keys, numbers
         self.seeds, self.sums = dict(seeds), dict(sums)
         self.offset, self.first, self.copy = offset, first, copy
-        self.sites, self.written, self.markers = {}, {}, {}
-        self.n_accesses = accesses(template.build)
-
-    # ---- indices
-    def index_form(self, i):
-        if isinstance(i.const, int):
-            return i.const
-        if i in self.index:
-            return self.index.index(i), 0
-        if i.op == "binary" and i.attr in "+-":
-            a, b = map(self.index_form, i.args)
-            if isinstance(a, tuple) and isinstance(b, int):
-                return a[0], a[1] + b if i.attr == "+" else a[1] - b
-            if isinstance(b, tuple) and isinstance(a, int) and i.attr == "+":
-                return b[0], a + b[1]
-        return None
-
-    def shift(self, known):
-        """Return ((dimension, constant) of each of the policy's indices), None unless each determines one
-        dimension.
-        """
-        places = {v[0]: (d, v[1]) for d, v in enumerate(known) if isinstance(v, tuple)}
-        single = len(places) == sum(isinstance(v, tuple) for v in known) == len(self.index)
-        return tuple(places[p] for p in range(len(self.index))) if single else None
+        self.markers = {}
 
     def number(self, reverse, known):
         """Return an index that is known, as a number."""
-        if isinstance(known, int):
-            return known
-        return reverse.build.binary("+", self.index[known[0]], known[1])
+        p, c = known
+        return c if p is None else reverse.build.binary("+", self.index[p], c)
 
     def elements(self, view):
         """Return the keys of elements that a store to a view may change."""
@@ -88,97 +152,71 @@ class Target:
 
     # ---- accesses
     def access(self, reverse, o, env):
-        n = len(o.args) - (o.op != "load")
-        numbers = [reverse.present_value(a, env) for a in o.args]
+        numbers, n = [reverse.present_value(a, env) for a in o.args], o.view.n_indices
         root, indices = reverse.place(o.view, numbers[:n], env)
-        if root.store == "(local)":
-            self.private(reverse, o, root, indices, numbers[n:], env)
-        elif o.op == "load":
-            env[o] = self.loaded_value(reverse, o, root, indices, env)
-        else:
-            reverse.need(*indices)
-            put = self.store if o.op == "store" else self.add_into
-            put(reverse, o, root, indices, numbers[-1], env)
-
-    def private(self, reverse, o, root, indices, values, env):
+        own = root.store == "(local)"
         if o.op == "load":
-            env[o] = reverse.element(root, indices, env)
+            load = reverse.element if own else partial(self.loaded_value, reverse, o)
+            env[o] = load(root, indices, env)
             return
-        value = reverse.as_dtype(values[0], t.loaded_dtype(root.dtype))
+        value = reverse.as_dtype(numbers[-1], t.loaded_dtype(root.dtype))
+        put = self.change_own if own else self.store if o.op == "store" else self.add_into
+        put(reverse, o, root, indices, value, env)
+
+    def change_own(self, reverse, o, root, indices, value, env):
+        """Change an element of a local array."""
         if o.op == "atomic":
-            op, wanted = o.attr
-            if wanted or op not in ("add", "sub"):
-                self.walk.fail(o, _ATOMICS)
+            if o.attr not in ADDED:
+                self.walk.fail(o, WHY)
             old = reverse.element(root, indices, env)
-            value = reverse.put("binary", [old, value], old.dtype, "+" if op == "add" else "-")
-        reverse.change(root, indices, value, env)
+            value = reverse.put("binary", [old, value], old.dtype, "+" if o.attr[0] == "add" else "-")
+        for key, here in reverse.hits(root, indices):
+            env[key] = reverse.put("select", [here, value, env[key]], value.dtype) if here else value
 
     def loaded_value(self, reverse, o, root, indices, env):
         """Return the value of an element from outside, which this index may have written."""
-        known, step = tuple(map(self.index_form, indices)), None
+        known, step = self.template.known[o], None
         held = env.get((root, known))
-        if self.n_accesses["store", root]:
-            if None in known:
-                self.conflict(o, root)
-            self.written.setdefault(root, []).append((o, known))
-            if held is not None and (held.op != "lost" or held is not self.markers.get((root, known))):
-                return held
-        elif self.walk.mask(root):
-            self.sites.setdefault(root, set()).add(known)
+        if held is not None and (held.op != "lost" or held is not self.markers[root, known]):
+            return held
         if self.walk.mask(root):
-            add = partial(self.contribute, reverse, root, indices)
+            add = partial(self.contribute, reverse, root, known, indices)
             step = add if held is None else partial(reverse.add, held)
         again = Operation("load", view=root, dtype=o.dtype, counts=o.counts)
         return reverse.emit_again(again, indices, env, step)
 
-    def conflict(self, o, root):
-        self.walk.fail(
-            o, f"'{root.label}' is read and written at different indices; read one array and write another"
-        )
-
     def store(self, reverse, o, root, indices, value, env):
-        known = tuple(map(self.index_form, indices))
-        if self.n_accesses["atomic", root]:
-            self.conflict(o, root)
-        if self.shift(known) is None:
-            self.walk.fail(
-                o,
-                f"of '{root.label}' an index writes elements that may be another's; let each index of the"
-                " policy be one of its indices, or write pk.atomic_add",
-            )
-        value = reverse.as_dtype(value, t.loaded_dtype(root.dtype))
-        self.written.setdefault(root, []).append((o, known))
+        known, counts = self.template.known[o], self.template.counts
         if None not in known:
             env[root, known] = value
             if reverse.build.block is self.home:
                 self.sure.add((root, known))
             return
-        n_stores, n_loads = (self.n_accesses[op, root] for op in ("store", "load"))
-        if n_stores > 1 or n_loads or not self.each_once(reverse, indices):
+        if counts["store", root] > 1 or counts["load", root] or not self.each_once(reverse, indices):
             why = "may be written twice; keep the number in a variable, and write it once"
             self.walk.fail(o, f"elements of '{root.label}' {why}")
         reverse.tape.append(partial(self.forget, reverse, root, indices))
-        self.seed(reverse, root, indices, value, 1)
+        self.seed(reverse, root, indices, value)
 
     def each_once(self, reverse, indices):
         """Return True if the counter of each enclosing loop determines a dimension."""
         return all(c is not None and any(_steps(i, c) for i in indices) for c in reverse.counters)
 
     def add_into(self, reverse, o, root, indices, value, env):
-        op, wanted = o.attr
-        others = any(self.n_accesses[other, root] for other in ("store", "load"))
-        if others or wanted or op not in ("add", "sub"):
-            self.walk.fail(o, f"{_ATOMICS}, to arrays that are not read")
-        self.seed(reverse, root, indices, value, 1 if op == "add" else -1)
+        counts = self.template.counts
+        if counts["store", root] or counts["load", root] or o.attr not in ADDED:
+            self.walk.fail(o, f"{WHY}, to arrays that are not read")
+        self.seed(reverse, root, indices, value, o.attr[0] == "add")
 
-    def seed(self, reverse, root, indices, value, sign):
+    def seed(self, reverse, root, indices, value, plus=True):
         """The adjoint of a number that is written once."""
+        reverse.need(*indices)
         seeds = self.seeds.get(root)
 
         def step():
             if value in reverse.live and seeds is not None:
                 found = reverse.loaded(seeds, *indices)
-                reverse.add(value, found if sign > 0 else reverse.build.negate(found))
+                reverse.add(value, found if plus else reverse.build.negate(found))
 
         reverse.tape.append(step)
 
@@ -191,14 +229,14 @@ class Target:
         """Return True if adjoints of a written array are stored here: of several offsets, at the first."""
         return root in self.sums and self.first
 
-    def contribute(self, reverse, root, indices, adjoint):
+    def contribute(self, reverse, root, known, indices, adjoint):
         """Add to the adjoint of an element from outside."""
-        if root not in self.sums:
+        if (
+            root not in self.sums
+            or self.offset
+            and self.offset != tuple(c for _, c in self.template.shift(known))
+        ):
             return
-        if self.offset is not None:
-            known = tuple(map(self.index_form, indices))
-            if self.offset != tuple(c for _, c in self.shift(known)):
-                return
         reverse.need(*indices)
         build, view = reverse.build, self.sums[root]
         if self.offset is None and not self.copy:
@@ -210,45 +248,28 @@ class Target:
             indices = [block, *indices, lane]
         self.overwrite(build, build.binary("+", reverse.loaded(view, *indices), adjoint), view, indices)
 
-    def check(self):
-        """Refuse arrays with elements that one index writes and another reads or writes."""
-        for root, accesses in self.written.items():
-            first = self.shift(accesses[0][1])
-            for o, known in accesses:
-                if self.shift(known) != first or first is None:
-                    self.conflict(o, root)
-
-    def all_keys(self):
-        """Return the elements that are written at known indices."""
-        found = {
-            (view, known)
-            for view, accesses in self.written.items()
-            for o, known in accesses
-            if o.op == "store" and None not in known
-        }
-        return sorted(found, key=lambda key: (key[0].label, repr(key[1])))
-
     # ---- one index
-    def item(self, build, tree, inputs, seeded, kept):
-        """Emit the adjoint of an index; `seeded`: True if its result is added up, so that its
-        adjoint is 1.
-        """
-        reverse, env = Reverse(build, self.walk, self, kept), {LEFT: zero("int")}
-        _pair(tree.inputs, inputs, env)
+    def item(self, build, inputs, kept):
+        """Emit the adjoint of an index, and return that of the numbers."""
+        tree, reverse = self.template.tree, Reverse(build, self.walk, self, kept)
+        env = {LEFT: zero("int"), **dict(zip(flat(tuple(tree.inputs)), flat(tuple(inputs))))}
         self.begin(reverse, env)
-        reverse.forward(tree.root.body, env)
-        if seeded:
-            result = reverse.present_value(*flat(tree.result), env)
-            reverse.add(result, build.strong_const(1.0, result.dtype))
-        for root, known in self.keys:
-            if root in self.seeds and env[root, known] in reverse.live:
-                reverse.add(env[root, known], self.loaded(reverse, (root, known), self.seeds[root]))
+        reverse.forward(self.template.tree.root.body, env)
+        self.add_seeds(reverse, tree.result, env)
         reverse.backwards(reverse.tape)
         for root, known in self.keys:
             if self.owns(root):
                 self.keep_first(reverse, root, known)
-        found = [reverse.adjoints.get(env[number]) or zero("float") for number in self.numbers]
-        return tuple(found) if len(found) != 1 else found[0]
+        return tuple(reverse.adjoints.get(env[number]) or zero("float") for number in self.numbers)
+
+    def add_seeds(self, reverse, result, env):
+        """Add the given adjoints, of the index's result and of elements."""
+        if self.seeded:
+            result = reverse.present_value(*flat(result), env)
+            reverse.add(result, reverse.build.strong_const(1.0, result.dtype))
+        for root, known in self.keys:
+            if root in self.seeds and env[root, known] in reverse.live:
+                reverse.add(env[root, known], self.loaded(reverse, (root, known), self.seeds[root]))
 
     def begin(self, reverse, env):
         """Record the numbers, and the elements of the arrays before any write."""
@@ -303,12 +324,3 @@ def _steps(index, counter):
         and any(_steps(a, counter) for a in index.args)
         and any(a.const is not None for a in index.args)
     )
-
-
-def _pair(inputs, given, env):
-    """Bind the inputs of a tree to the given values in an environment."""
-    if isinstance(inputs, (tuple, list)):
-        for a, b in zip(inputs, given):
-            _pair(a, b, env)
-    elif inputs.__class__ in (Operation, View):
-        env[inputs] = given
