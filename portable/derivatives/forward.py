@@ -75,7 +75,6 @@ class Walk:
         self.build, self.text, self.start, self.seeds = build, text, start, seeds
         self.old, self.next = build.order[start:], 0
         self.position = {node: k for k, node in reversed([*enumerate(self.old)])}
-        self.own_views = {node for node in self.old if node.__class__ is View}
         self.quiet = 0
         self.masks, self.tangents = {seed: 1 << k for k, seed in enumerate(seeds)}, {}
 

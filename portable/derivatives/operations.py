@@ -93,7 +93,7 @@ def _extreme(walk, o):
 def _change(walk, o):
     """Insert the change of an array's tangents after that of the array."""
     if walk.mask(o):
-        if not all(root in walk.own_views for root in roots(o.view)):
+        if not all(root in walk.position for root in roots(o.view)):
             walk.fail(
                 o,
                 f"'{o.view.label}' is an array argument, whose elements have no tangents; return the number,"

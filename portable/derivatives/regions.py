@@ -11,6 +11,7 @@ from functools import partial, reduce
 
 from ..core.compiler.reading.tree import Block, Call, If, Leave, Loop, Operation, Set, Variable, View, inside
 from ..core.language import types as t
+from .forward import summed
 from .operations import WRITES
 
 N_KEPT = 64
@@ -214,7 +215,7 @@ class Region:
         for number, value in left.items():
             variable = self.outside.setdefault(number, Variable("adjoint"))
             r.homes[variable] = self.home
-            r.assign(variable, r.sum(r.got(variable), value))
+            r.assign(variable, summed(r.build, r.got(variable), value))
 
     # ---- the adjoint of a loop
     def loop_back(self, n, entry):

@@ -60,10 +60,7 @@ class Reverse:
         if number in self.live:
             if self.masking:
                 self.masked.add(number)
-            self.adjoints[number] = self.sum(self.adjoints.get(number), value)
-
-    def sum(self, a, b):
-        return summed(self.build, a, b)
+            self.adjoints[number] = summed(self.build, self.adjoints.get(number), value)
 
     def backwards(self, tape):
         for step in reversed(tape):
@@ -141,7 +138,7 @@ class Reverse:
         env[LEFT] = zero("int")
 
     def leave(self, s, env):
-        (env[LEFT],) = self.build.operands(CODES[s.how])
+        env[LEFT] = self.build.const(CODES[s.how])
 
     def branch(self, s, env):
         puts = [functools.partial(self.forward, block.body) for block in inside(s)]

@@ -62,12 +62,12 @@ class Template:
         return (a[0], a[1] + b[1] if i.attr == "+" else a[1] - b[1]) if a and b and b[0] is None else None
 
     def shift(self, known):
-        """Return ((dimension, constant) of each of the policy's indices), None unless each determines one
-        dimension.
+        """Return the dimensions of the policy's indices, and the constants added to these, None unless each
+        determines one dimension.
         """
         found = sorted((v[0], (d, v[1])) for d, v in enumerate(known) if v and v[0] is not None)
         single = [p for p, _ in found] == [*range(len(self.index))]
-        return tuple(place for _, place in found) if single else None
+        return tuple(zip(*(place for _, place in found))) if single else None
 
     def check(self):
         """Refuse arrays with elements that one index writes and another reads or writes."""
@@ -92,17 +92,15 @@ class Template:
     def keys(self):
         """Return the elements that are written at known indices."""
         stores = ((roots(o.view)[0], known) for o, known in self.known.items() if o.op == "store")
-        found = {(root, known) for root, known in stores if not root.store and None not in known}
-        return sorted(found, key=lambda key: (key[0].label, repr(key[1])))
+        return [*dict.fromkeys(key for key in stores if not key[0].store and None not in key[1])]
 
     def offsets(self, view):
         """Return the constants of all places at which an array is read; None if it takes copies."""
         loads = (known for o, known in self.known.items() if o.op == "load" and view in roots(o.view))
         shifts = set() if self.counts["store", view] else {*map(self.shift, loads)}
-        dimensions = {shift and tuple(d for d, _ in shift) for shift in shifts}
-        if None in shifts or len(dimensions) > 1:
+        if None in shifts or len({dimensions for dimensions, _ in shifts}) > 1:
             return None
-        return {tuple(c for _, c in shift) for shift in shifts} or {(0,) * len(self.index)}
+        return {constants for _, constants in shifts} or {(0,) * len(self.index)}
 
 
 def _moved(known, low):
@@ -231,11 +229,7 @@ class Target:
 
     def contribute(self, reverse, root, known, indices, adjoint):
         """Add to the adjoint of an element from outside."""
-        if (
-            root not in self.sums
-            or self.offset
-            and self.offset != tuple(c for _, c in self.template.shift(known))
-        ):
+        if root not in self.sums or self.offset and self.offset != self.template.shift(known)[1]:
             return
         reverse.need(*indices)
         build, view = reverse.build, self.sums[root]
