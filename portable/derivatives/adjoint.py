@@ -135,16 +135,15 @@ def pulled_back(policy, kernel, args, given, wrt, numbers, of, order="fixed", in
     space, policy, _, kind, specs, *_ = describe_launch(policy, kernel, args, (Sum,) if seeded else ())
     if kind == "team":
         raise InputError(f"policy: expected a range or a box for adjoints, got {policy!r}")
-    n = n_indices(kind)
     _check_arrays(kernel, given)
-    places, arrays = _plan(kernel, n, specs, (wrt, numbers, tuple(of), seeded))
+    places, arrays = _plan(kernel, n_indices(kind), specs, (wrt, numbers, tuple(of), seeded))
     of = {path: _like(path, given[path], adjoints) for path, adjoints in of.items()}
     sums = {path: _sum(path, given[path], of, into, arrays, space) for path in wrt}
     _refuse_overlaps(kernel, arrays, args, into, of)
     launch = _Launch(space, kernel, args, *_ends(policy), of, seeded)
     launch.all(sums, places, order)
     found = {p: v.to_numpy() if isinstance(given[p], np.ndarray) else v for p, v in sums.items()}
-    return found | dict(into), launch.numbers(numbers)
+    return found | dict(into), numbers and launch.run("each", {}, numbers=numbers)
 
 
 def _plan(kernel, n, specs, wanted):
@@ -295,32 +294,32 @@ class _Launch(NamedTuple):
     seeded: bool
 
     def all(self, sums, places, order):
-        """Launch the kernels that add to all adjoints."""
-        gathered = {path: v for path, v in sums.items() if places[path] is not None}
-        others = {path: v for path, v in sums.items() if places[path] is None}
+        """Launch the kernels that add to all adjoints.
+
+        Where the places at which arrays are read are known, an index processes one element, to which the
+        function adds for all places, in a fixed order.
+        """
+        gathered = {path: v for path, v in sums.items() if places[path]}
+        others = {path: v for path, v in sums.items() if not places[path]}
         if gathered:
-            self.gathered(gathered, sorted(set().union(*map(places.get, gathered))))
+            shifts = tuple(sorted(set().union(*map(places.get, gathered))))
+            ends = ((self.begin, min), (self.end, max))
+            box = (tuple(map(operator.add, end, map(of, zip(*shifts)))) for end, of in ends)
+            self.run(shifts, gathered, *box)
         if others:
             self.run("each", others) if order == "any" else self.copies(others)
 
-    def run(self, how, sums, begin=None, end=None, numbers=(), launch=parallel_for):
-        """Launch a function for each index of the kernel, or of a range."""
+    def run(self, how, sums, begin=None, end=None, numbers=()):
+        """Launch a function for each index of the kernel, or of a range; return adjoints of numbers, each a
+        sum."""
         begin, end, n = begin or self.begin, end or self.end, len(self.begin)
         change = Adjoint(n, tuple(sums), tuple(self.of), numbers, how, self.seeded)
         given = self.args, tuple(self.of.values()), tuple(sums.values()), self.begin, self.end, end[0]
         made = _kernel(f"adjoint_of_{self.kernel.name}", len(begin), "return " * bool(numbers))
+        launch = (
+            functools.partial(parallel_reduce, reducer=(Sum,) * len(numbers)) if numbers else parallel_for
+        )
         return launch(_policy(self.space, begin, end), made, changed(self.kernel, Function, change), given)
-
-    def gathered(self, sums, shifts):
-        """Process one element per index, to which the function adds for all shifts, in a fixed order."""
-        low, high = (tuple(map(of, zip(*shifts))) for of in (min, max))
-        begin, end = (tuple(map(operator.add, *pair)) for pair in ((self.begin, low), (self.end, high)))
-        self.run(tuple(shifts), sums, begin, end)
-
-    def numbers(self, paths):
-        """Return the adjoints of numbers, each a sum."""
-        launch = functools.partial(parallel_reduce, reducer=(Sum,) * len(paths))
-        return self.run("each", {}, numbers=paths, launch=launch) if paths else ()
 
     def copies(self, sums):
         """Add to copies, one for each index of a launch, each of which processes some of the kernel's

@@ -49,14 +49,14 @@ def _seeded_result(build, base, args, node, paths):
 
 def _separated(build, text, places, numbers, path, seeds):
     """Replace the numbers at a path by separate ones, and return these."""
-    parameter, why = text.tree.args.args[place_of(text, path)], None
+    parameter = text.tree.args.args[place_of(text, path)]
     try:
         found = flat(at_path(text, places, path))
+        plain = found and all(isinstance(numbers[k], Operation) for k in found)
+        why = "" if plain else "it is not a number; name its fields"
     except KeyError as field:
         found, why = [], f"no field {field}"
-    if not all(isinstance(numbers[k], Operation) for k in found):
-        why = "it is not a number; name its fields"
-    elif any(numbers[k] in seeds for k in found):
+    if any(numbers[k] in seeds for k in found):
         why = "it is repeated"
     what = f"derivative with respect to '{path}':"
     if why:
