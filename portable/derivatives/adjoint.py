@@ -69,7 +69,7 @@ class Adjoint(NamedTuple):
         numbers = [found.nodes[path] for path in self.numbers]
 
         def put(index, **more):
-            target = Target(found, index, self.seeded, found.keys(), seeds, sums, numbers, **more)
+            target = Target(found, index, self.seeded, seeds, sums, numbers, **more)
             return _put(build, target, [*index, *own])
 
         return put(index) if self.how == "each" else self.put_several(build, index, *bounds, put)

@@ -69,7 +69,7 @@ class Reverse:
 
     @staticmethod
     def need(*numbers):
-        missing = [v.attr for v in numbers if v.op == "lost"]
+        missing = [v.attr for v in numbers if v and v.op == "lost"]
         if missing:
             raise Needed(frozenset().union(*missing))
 
@@ -157,25 +157,22 @@ class Reverse:
         """Emit an operation of the tree with other numbers; `step` is called with its adjoint, which tables
         determine if there is none.
         """
-        walk, key, made = self.walk, self.walk.key(o), self.emitted(o, args, env)
+        walk, view = self.walk, o.view and env[o.view]
+        if lost := [a.attr for a in args if a.op == "lost"]:
+            made = unknown_number(o.dtype, *frozenset().union(*lost))
+        else:
+            made = self.build.operation(o.op, *args, attr=o.attr, dtype=o.dtype, view=view, counts=o.counts)
+        if not step and any(a in self.live for a in args) and o.op not in PASSIVE:
+            if walk.is_step(o):
+                walk.flat(o)
+                return made
+            rule = _ADJOINTS.get(o.op) or (walk.key(o) in PARTIALS and Reverse.by_partials)
+            if not rule:
+                walk.fail(o, WITHOUT.get(o.op, f"'{o.op}' has none in reverse"))
+            step = functools.partial(rule, self, o, args, made)
         if step:
             self.record_adjoint(made, step)
-        if step or not any(a in self.live for a in args) or o.op in PASSIVE:
-            return made
-        if walk.is_step(o):
-            walk.flat(o)
-            return made
-        step = _ADJOINTS.get(o.op) or (key in PARTIALS and Reverse.by_partials)
-        if not step:
-            walk.fail(o, WITHOUT.get(o.op, f"'{o.op}' has none in reverse"))
-        self.record_adjoint(made, functools.partial(step, self, o, args, made))
         return made
-
-    def emitted(self, o, args, env):
-        if lost := [a.attr for a in args if a.op == "lost"]:
-            return unknown_number(o.dtype, *frozenset().union(*lost))
-        view = o.view and env[o.view]
-        return self.build.operation(o.op, *args, attr=o.attr, dtype=o.dtype, view=view, counts=o.counts)
 
     def put(self, op, args, dtype, attr=None):
         """Emit an operation that is not in the tree, with its adjoint."""
@@ -221,7 +218,7 @@ class Reverse:
 
         def present(bound):
             number = bound and self.present_value(bound, env)
-            self.need(*[number] * bool(bound))
+            self.need(number)
             return number
 
         if view.items:

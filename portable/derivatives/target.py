@@ -6,6 +6,7 @@ any other is None.
 
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 
 from ..core.compiler.reading.tree import Operation, Variable, flat
@@ -109,6 +110,7 @@ def _moved(known, low):
     return (known[0], known[1] + low) if known and isinstance(low, int) and low >= 0 else None
 
 
+@dataclass(eq=False)
 class Target:
     """The arrays of one index.
 
@@ -119,24 +121,18 @@ class Target:
     first; copy : the first and the last index of this index's copy of each sum, if there are copies
     """
 
-    def __init__(
-        self,
-        template,
-        index,
-        seeded,
-        keys=(),
-        seeds=(),
-        sums=(),
-        numbers=(),
-        offset=None,
-        first=True,
-        copy=None,
-    ):
-        self.walk, self.template, self.seeded = template.walk, template, seeded
-        self.index, self.keys, self.numbers = index, keys, numbers
-        self.seeds, self.sums = dict(seeds), dict(sums)
-        self.offset, self.first, self.copy = offset, first, copy
-        self.markers = {}
+    template: Template
+    index: list
+    seeded: bool
+    seeds: dict
+    sums: dict
+    numbers: list
+    offset: tuple | None = None
+    first: bool = True
+    copy: list | None = None
+
+    def __post_init__(self):
+        self.walk, self.keys, self.markers = self.template.walk, self.template.keys(), {}
 
     def number(self, reverse, known):
         """Return an index that is known, as a number."""
