@@ -202,12 +202,6 @@ class Reverse:
         self.need(*args)
         self.add_choice(second_wins(self.build, o, *args), *args[::-1], adjoint)
 
-    def as_dtype(self, value, dtype):
-        """Return a number converted to a dtype, as by a store to an array."""
-        if value.dtype == dtype or value.const is not None:
-            return self.build.cast(value, dtype)
-        return self.put("cast", [value], dtype, dtype)
-
     # ---- views, and arrays of one's own
     def view(self, view, env):
         if view.options or view.store == "(scratch)":

@@ -153,7 +153,11 @@ class Target:
             load = reverse.element if own else partial(self.loaded_value, reverse, o)
             env[o] = load(root, indices, env)
             return
-        value = reverse.as_dtype(numbers[-1], t.loaded_dtype(root.dtype))
+        value, dtype = numbers[-1], t.loaded_dtype(root.dtype)
+        if value.const is not None:
+            value = reverse.build.cast(value, dtype)
+        elif value.dtype != dtype:
+            value = reverse.put("cast", [value], dtype, dtype)
         put = self.change_own if own else self.store if o.op == "store" else self.add_into
         put(reverse, o, root, indices, value, env)
 
