@@ -249,8 +249,8 @@ def _refuse_overlaps(kernel, arrays, args, into, of):
     pairs = [*itertools.permutations([*given, *sums], 2)]
     pairs += itertools.product(sums, ((f"of['{path}']", False, v) for path, v in of.items()))
     for (name, written_to, v), (other, _, w) in pairs:
-        (low, high), (low_2, high_2) = map(_span, (v, w))
-        if written_to and v.size and w.size and low < high_2 and low_2 < high:
+        lows, highs = zip(_span(v), _span(w))
+        if written_to and v.size and w.size and max(lows) < min(highs):
             raise InputError(
                 f"kernel '{kernel.name}': '{name}' is written, and shares memory with '{other}'; pass a copy"
             )
