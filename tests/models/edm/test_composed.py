@@ -12,8 +12,6 @@ from portable.models import edm
 from ...refusals import refusals
 from .series import driver_and_driven, logistic_maps
 
-SERIAL = {"space": "serial"}
-
 
 @pytest.mark.parametrize("theta", [None, 2.0])
 def test_a_forecast_feeds_itself(space, theta):
@@ -30,7 +28,7 @@ def test_a_forecast_feeds_itself(space, theta):
             w = np.maximum(np.exp(-d[near] / d[near[0]]), 1e-6)
             known.append(w @ x[near + 2] / w.sum())
         else:
-            known.append(edm.smap(x, 2, theta=theta, points=known[-2:], **SERIAL).predicted[0, -1])
+            known.append(edm.smap(x, 2, theta=theta, points=known[-2:]).predicted[0, -1])
     assert_allclose(found[:, 0], known[80:], rtol=0, atol=1e-12)
     assert edm.forecast(np.column_stack([x, x[::-1]]), 2, 2, tau=2, space=space).shape == (2, 2)
     with pytest.raises(PortableError, match="n_steps is 0"):
@@ -63,7 +61,7 @@ def test_penalised_maps_are_those_of_scikit_learn(space, penalty, l1_ratio):
 
 def test_coefficients_have_names():
     table = pandas.DataFrame(logistic_maps(40, 2), columns=["prey", "hunter"])
-    found = edm.smap(table, 2, theta=1.0, columns=["prey", "hunter"], target="prey", tau=3, **SERIAL)
+    found = edm.smap(table, 2, theta=1.0, columns=["prey", "hunter"], target="prey", tau=3)
     assert found.coordinates == "prey(t) prey(t-3) hunter(t) hunter(t-3)".split()
     shown = found.to_pandas()
     assert_array_equal(shown["d hunter(t-3)"], found.coefficients[0, :, 4])
@@ -82,32 +80,30 @@ def chain(n):
 
 def test_a_partial_cross_map_knows_what_goes_between():
     x, y, z = chain(400).T
-    rho, left = edm.partial_cross_map(z, x, y, 2, **SERIAL)
-    direct, kept = edm.partial_cross_map(y, x, z, 2, **SERIAL)
+    rho, left = edm.partial_cross_map(z, x, y, 2)
+    direct, kept = edm.partial_cross_map(y, x, z, 2)
     assert left < 0.75 * rho and kept > 0.95 * direct
     # by its equation, with linear residuals of NumPy
-    found, between = (edm.simplex(z, 2, target=one, Tp=0, **SERIAL) for one in (x, y))
+    found, between = (edm.simplex(z, 2, target=one, Tp=0) for one in (x, y))
     assert rho == found.rho
     series = np.full(400, np.nan)
     series[1:] = between.predicted
-    way = edm.simplex(series, 2, target=x, Tp=0, **SERIAL).predicted
+    way = edm.simplex(series, 2, target=x, Tp=0).predicted
     ok = np.isfinite(way)
     a, b, c = found.predicted[ok], x[1:][ok], way[ok]
     r = np.corrcoef([a, b, c])
     wanted = (r[0, 1] - r[0, 2] * r[1, 2]) / np.sqrt((1 - r[0, 2] ** 2) * (1 - r[1, 2] ** 2))
     assert left == pytest.approx(wanted, abs=1e-9)
     turns = np.tile([0.0, 1.0], 20)  # what is left of a correlation of 1 is rounding
-    rho, left = edm.partial_cross_map(turns, turns[::-1].copy(), turns * 3.0, 1, **SERIAL)
+    rho, left = edm.partial_cross_map(turns, turns[::-1].copy(), turns * 3.0, 1)
     assert rho == 1.0 and np.isnan(left)
 
 
 def test_a_partial_cross_map_takes_tables_and_segments():
     table = pandas.DataFrame(chain(120), columns=list("xyz")).assign(site=np.repeat(["a", "b"], 60))
-    keys = {"columns": "z", "segments": "site"} | SERIAL
+    keys = {"columns": "z", "segments": "site"}
     found = edm.partial_cross_map(table, "x", ["y"], 2, **keys)
-    alone = edm.partial_cross_map(
-        *(table[c].to_numpy() for c in "zxy"), 2, segments=table.site.to_numpy(), **SERIAL
-    )
+    alone = edm.partial_cross_map(*(table[c].to_numpy() for c in "zxy"), 2, segments=table.site.to_numpy())
     assert found == alone and np.isfinite(found).all()
 
 

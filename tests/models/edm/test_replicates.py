@@ -20,7 +20,6 @@ from .series import logistic_maps
 LENGTHS = {"north": 11, "south": 16, "east": 13}
 NAMES = np.repeat(list(LENGTHS), list(LENGTHS.values()))
 X = logistic_maps(40, 2)
-SERIAL = {"space": "serial"}
 
 
 def vector(columns, names, t, E, tau):
@@ -96,10 +95,10 @@ def test_simplex(space, form):
 
 def test_simplex_of_several_columns_of_a_table():
     table = pandas.DataFrame({"site": NAMES, "x": X[:, 0], "y": X[:, 1]})
-    found = edm.simplex(table, 2, columns=["x", "y"], target="y", Tp=0, k=5, segments="site", **SERIAL)
+    found = edm.simplex(table, 2, columns=["x", "y"], target="y", Tp=0, k=5, segments="site")
     held(found, simplex(X, X[:, 1], NAMES, 2, k=5))
     level = edm.simplex(
-        table.set_index("site"), 2, columns=["x", "y"], target="y", Tp=0, k=5, segments="site", **SERIAL
+        table.set_index("site"), 2, columns=["x", "y"], target="y", Tp=0, k=5, segments="site"
     )
     assert_array_equal(level.predicted, found.predicted)
     assert found.to_pandas().segment[0] == "north"
@@ -111,13 +110,13 @@ def test_rows_in_no_segment_are_left_out():
     names[2:20], names[21:] = "a", "b"
     inside = np.flatnonzero(np.isin(names, ["a", "b"]))
     wanted = simplex(X[:, :1], X[:, 1], names, 2, lib=["a", "b"], pred=["a", "b"])
-    found = edm.simplex(X[:, 0], 2, target=X[:, 1], Tp=0, segments=cut, **SERIAL)
+    found = edm.simplex(X[:, 0], 2, target=X[:, 1], Tp=0, segments=cut)
     held(found, wanted)
     assert set(found.times.tolist()) <= set(inside.tolist())
 
 
 def test_knn():
-    found = edm.knn(X[:, 0], 3, k=30, segments=NAMES, **SERIAL)
+    found = edm.knn(X[:, 0], 3, k=30, segments=NAMES)
     for distances, rows, row in zip(found.distances, found.indices, found.points):
         if vector(X[:, :1], NAMES, row + 2, 3, 1) is None:
             assert np.isnan(distances).all()
@@ -128,7 +127,7 @@ def test_knn():
 
 
 def test_smap():
-    found = edm.smap(X[:, 0], 2, theta=1.5, target=X[:, 1], Tp=1, segments=NAMES, **SERIAL)
+    found = edm.smap(X[:, 0], 2, theta=1.5, target=X[:, 1], Tp=1, segments=NAMES)
     for t, predicted, solution in zip(found.times - 1, found.predicted[0], found.coefficients[0]):
         if vector(X[:, :1], NAMES, t, 2, 1) is None:
             assert np.isnan(predicted)
@@ -142,19 +141,19 @@ def test_smap():
 
 
 def test_embedding_dimension():
-    found = edm.embedding_dimension(X[:, 0], 3, Tp=1, segments=NAMES, **SERIAL)
+    found = edm.embedding_dimension(X[:, 0], 3, Tp=1, segments=NAMES)
     # all dimensions share the candidates of the largest: none reaches back beyond its replicate
     first = np.concatenate([[0], np.cumsum(list(LENGTHS.values()))[:-1]])
     t = np.arange(40)
     late = t - first[np.searchsorted(first, t, side="right") - 1] >= 2
     for E, own in zip(found.E, found.rho):
-        valid = edm.embedding_dimension(X[:, 0], 3, Tp=1, segments=NAMES, valid=late, **SERIAL).rho[E - 1]
+        valid = edm.embedding_dimension(X[:, 0], 3, Tp=1, segments=NAMES, valid=late).rho[E - 1]
         alone = simplex(X[:, :1], X[:, 0], NAMES, int(E), Tp=1)
         assert own == pytest.approx(rho(*alone[1:]), abs=1e-10) and np.isfinite(valid)
 
 
 def test_cross_map():
-    found = edm.cross_map(X, 2, segments=NAMES, dtype="float64", **SERIAL)
+    found = edm.cross_map(X, 2, segments=NAMES, dtype="float64")
     for i, j in ((0, 1), (1, 0), (1, 1)):
         wanted = rho(*simplex(X[:, [i]], X[:, j], NAMES, 2)[1:])
         assert found[i, j] == pytest.approx(wanted, abs=1e-12)
@@ -164,15 +163,15 @@ def test_ccm():
     """Use the largest library, which needs no sample: all complete points."""
     n = sum(LENGTHS.values()) - len(LENGTHS)
     keys = {"library_sizes": [n], "n_samples": 1, "segments": NAMES, "dtype": "float64"}
-    found = edm.ccm(X[:, 0], X[:, 1], 2, **keys, **SERIAL)
+    found = edm.ccm(X[:, 0], X[:, 1], 2, **keys)
     assert found.rho[0, 0] == pytest.approx(rho(*simplex(X[:, :1], X[:, 1], NAMES, 2)[1:]), abs=1e-12)
     with pytest.raises(PortableError, match=f"to {n} "):
-        edm.ccm(X[:, 0], X[:, 1], 2, **keys | {"library_sizes": [n + 1]}, **SERIAL)
+        edm.ccm(X[:, 0], X[:, 1], 2, **keys | {"library_sizes": [n + 1]})
 
 
 def test_lagged_map_draws_replicates():
     lags = (-1, 2)
-    found = edm.lagged_map(X[:, 0], X[:, 1], 2, Tp=lags, n_boot=40, seed=3, segments=NAMES, **SERIAL)
+    found = edm.lagged_map(X[:, 0], X[:, 1], 2, Tp=lags, n_boot=40, seed=3, segments=NAMES)
     drawn = default_rng(3).multinomial(3, np.full(3, 1 / 3), 40)
     for k, Tp in enumerate(lags):
         t, predicted, observed = simplex(X[:, :1], X[:, 1], NAMES, 2, Tp=Tp, horizons=lags)
@@ -187,8 +186,8 @@ def test_lagged_map_draws_replicates():
 
 @pytest.mark.parametrize("method", ["phase", "block", "twin"])
 def test_surrogates_are_made_replicate_by_replicate(method):
-    made = edm.surrogates(X, 3, method, segments=NAMES, E=2, seed=1, **SERIAL)
-    alone = edm.surrogates(X[:11], 3, method, E=2, seed=1, **SERIAL)
+    made = edm.surrogates(X, 3, method, segments=NAMES, E=2, seed=1)
+    alone = edm.surrogates(X[:11], 3, method, E=2, seed=1)
     assert_array_equal(made[:11], alone)
     for name in LENGTHS:
         own, of = X[NAMES == name], made[NAMES == name]
@@ -203,10 +202,10 @@ def test_surrogates_are_made_replicate_by_replicate(method):
 
 
 def test_a_test_of_all_pairs_has_these_surrogates():
-    keys = {"dtype": "float64", "segments": NAMES} | SERIAL
+    keys = {"dtype": "float64", "segments": NAMES}
     found = edm.cross_map_test(X, 2, n_surrogates=9, surrogate="phase", stop_after=None, seed=2, **keys)
     standard = (X - X.mean(axis=0)) / X.std(axis=0)
-    made = edm.surrogates(standard, 9, seed=2, segments=NAMES, **SERIAL)
+    made = edm.surrogates(standard, 9, seed=2, segments=NAMES)
     for i, j in ((0, 1), (1, 0)):
         better = sum(rho(*simplex(X[:, [i]], one, NAMES, 2)[1:]) >= found.rho[i, j] for one in made[:, j].T)
         assert found.n_better[i, j] == better
@@ -251,7 +250,7 @@ test_bad_input = refusals(
 
 
 def test_a_short_replicate_that_is_not_asked_for_does_no_harm():
-    found = edm.simplex(TABLE, 12, segments="site", lib=["south", "east"], pred="south", k=2, **SERIAL)
+    found = edm.simplex(TABLE, 12, segments="site", lib=["south", "east"], pred="south", k=2)
     assert np.isfinite(found.predicted).sum() == 5
 
 

@@ -11,8 +11,6 @@ from portable.models.tmap.em import EM
 from . import reference
 from .problems import censored_runs, random_model, random_runs
 
-SERIAL = "serial"
-
 
 @pytest.mark.parametrize("orders", [[1, 2], [1, 2, 3]], ids=str)
 def test_likelihood_is_that_of_the_matrices(space, orders):
@@ -40,7 +38,7 @@ def test_rate_from_the_slope_of_the_likelihood():
     sums.
     """
     model, runs = random_model(9, [1, 2]), censored_runs(9, 60)
-    em = EM(runs, model.orders, 2, np.float64, SERIAL)
+    em = EM(runs, model.orders, 2, np.float64, "serial")
     (sums,) = em.expectation([model])
     for i in range(2):
         ends = [
@@ -61,7 +59,7 @@ def test_an_exponential_clock_in_closed_form():
     which a run continues.
     """
     runs = censored_runs(3, 50)
-    model, _ = fit(runs, orders=[1], space=SERIAL, tol=1e-14)
+    model, _ = fit(runs, orders=[1], tol=1e-14)
     events = runs.n_gaps - runs.censored.sum()
     assert model.rates[0] == pytest.approx(events / runs.values.sum(), rel=1e-6)
     goes_on = (runs.lengths - 1).sum()
@@ -71,7 +69,7 @@ def test_an_exponential_clock_in_closed_form():
 def test_known_parameters_behind_a_horizon():
     """Censor two thirds of 20,000 runs at a random time; each parameter is within four standard errors."""
     truth = TransientMAP([0.7, 0.3], [1, 3], [10.0, 1.0], [[0.5, 0.3], [0.1, 0.7]])
-    whole = truth.simulate(20_000, seed=7, space=SERIAL)
+    whole = truth.simulate(20_000, seed=7)
     random, cut, censored = np.random.default_rng(7), [], []
     for gaps in reference.split(whole):
         horizon, times = random.exponential(6.0), np.cumsum(gaps)
@@ -80,8 +78,8 @@ def test_known_parameters_behind_a_horizon():
         cut.append(gaps if n == len(gaps) else np.append(gaps[:n], horizon - (times[n - 1] if n else 0.0)))
     runs = Runs.from_lists(cut, np.array(censored))
     assert runs.censored.mean() > 0.3
-    model, info = fit(runs, orders=[1, 3], start=truth, tol=1e-10, space=SERIAL)
-    errors = standard_errors(model, runs, space=SERIAL)
+    model, info = fit(runs, orders=[1, 3], start=truth, tol=1e-10)
+    errors = standard_errors(model, runs)
     assert np.diff(info.history).min() > -1e-9
     for name in "alpha rates exits switching".split():
         assert np.abs((getattr(model, name) - getattr(truth, name)) / getattr(errors, name)).max() < 4.0, name
@@ -91,6 +89,4 @@ def test_an_open_gap_of_zero_says_nothing():
     runs = random_runs(2, 30)
     more = Runs(np.append(runs.values, 0.0), np.append(runs.lengths, 1), np.append(runs.censored, True))
     model = random_model(2, [2, 3])
-    assert model.log_likelihood(more, space=SERIAL) == pytest.approx(
-        model.log_likelihood(runs, space=SERIAL), rel=1e-13
-    )
+    assert model.log_likelihood(more) == pytest.approx(model.log_likelihood(runs), rel=1e-13)
