@@ -15,6 +15,9 @@ from portable.core.places.space import HOST, resolve
 from portable.library.texts.words import Small
 
 
+floats = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
 @pytest.fixture
 def space(space):
     """Make the space that of launches that name none."""

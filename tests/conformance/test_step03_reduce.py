@@ -10,7 +10,7 @@ from numpy.random import default_rng
 import portable as pk
 from portable.errors import DTypeError, ShapeError
 
-from ..launching import launch_reduce, move
+from ..launching import floats, launch_reduce, move
 from ..tolerance import assert_close
 
 SIZES = [0, 1, 7, 8, 9, 16, 17, 100, 1000]
@@ -26,7 +26,7 @@ def value_and_square(i, x):
     return x[i], x[i] * x[i]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_sum(space, dtype):
     for n in SIZES:
         x = default_rng(n).random(n).astype(dtype)
@@ -162,7 +162,7 @@ def test_empty_ranges_give_the_identity(space):
     assert launch_reduce(0, entry, x, reducer=pk.Max) == -math.inf
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_the_bits_do_not_depend_on_the_number_of_threads(dtype):
     n = 100_003
     x = default_rng(5).normal(size=n).astype(dtype)

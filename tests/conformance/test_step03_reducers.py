@@ -6,7 +6,7 @@ from numpy.random import default_rng
 
 import portable as pk
 
-from ..launching import launch_for, launch_reduce
+from ..launching import floats, launch_for, launch_reduce
 from ..tolerance import assert_close
 
 SIZES = [0, 1, 7, 8, 9, 100, 1000]
@@ -17,7 +17,7 @@ def entry(i, x):
     return x[i]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_log_of_a_sum_of_exponentials(space, dtype):
     for n in SIZES:
         x = (default_rng(n).normal(size=n) * 300 + 2000).astype(dtype)  # exp of each number overflows
@@ -65,7 +65,7 @@ Moments = pk.Reducer("Moments", merge, START, one_value, mean_and_variance)
 Merged = pk.Reducer("Merged", merge, START)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_mean_and_variance_in_one_pass(space, dtype):
     for n in SIZES:
         x = (default_rng(n).normal(size=n) + 100).astype(dtype)

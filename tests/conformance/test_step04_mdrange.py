@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import portable as pk
 from portable.core.machines.cuda.space import _boxes, lower_to_ptx
 
-from ..launching import launch_for, launch_reduce, move
+from ..launching import floats, launch_for, launch_reduce, move
 from ..tolerance import assert_close
 from .test_ptx import assemble, lower
 
@@ -131,7 +131,7 @@ def mean_of_neighbours(r, c, u, out):
     out[r, c] = total
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_conditions_and_loops_on_cells(space, dtype):
     u = default_rng(1).normal(size=(6, 21)).astype(dtype)
     policy = pk.MDRangePolicy((0, 0), u.shape)

@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for
+from ..launching import floats, launch_for
 
 DTYPES = [np.int32, np.int64, np.uint32, np.uint64, np.float32, np.float64]
 N = 203
@@ -62,7 +62,7 @@ def test_extremes(space, dtype):
     assert_array_equal(high, [max(0, x[where == b].max()) for b in range(3)])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 @pytest.mark.parametrize("first", [0.0, -0.0, 1.0, np.nan])
 def test_extremes_of_what_compares_as_equal_or_not_at_all(space, dtype, first):
     """Update each of three bins, which hold `first`, by one number: zeros of both signs and NaN are treated

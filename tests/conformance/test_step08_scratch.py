@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 import portable as pk
 from portable.errors import CheckError, InputError
 
-from ..launching import launch_for, move
+from ..launching import floats, launch_for, move
 from ..tolerance import assert_close
 from .test_step07_team import in_pairs, sizes
 
@@ -166,7 +166,7 @@ def local_under_masks(i, x, step, out):
     out[i] = v[0] + 10.0 * v[1] + 100.0 * v[2] + 1000.0 * v[3]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_local_arrays_under_masks(space, dtype):
     """Inactive lanes keep their values, also where all lanes are inactive."""
     x = (np.arange(21) % 16 / 16).astype(dtype)

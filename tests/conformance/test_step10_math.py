@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import portable as pk
 from portable.core.language.words import ROWS
 
-from ..launching import launch_for
+from ..launching import floats, launch_for
 
 SPECIAL = [
     0.0,
@@ -71,7 +71,7 @@ def on_serial(name, dtype):
     return launch_for(len(x), kernel_of(name), x, y, np.zeros_like(x), space="serial")[2]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 @pytest.mark.parametrize("name", WORDS)
 def test_the_same_bits_everywhere(space, name, dtype):
     x, y = inputs(dtype)
@@ -95,7 +95,7 @@ def test_the_same_bits_everywhere(space, name, dtype):
     assert (error <= allowed).all(), (x[finite][(error - allowed).argmax()], error.max())
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_exp_nonpositive(space, dtype):
     """Compare with the bits of exp, but 0 below twice the smallest normal number; the checked space uses exp
     there, too.
@@ -109,7 +109,7 @@ def test_exp_nonpositive(space, dtype):
     assert space == "checked" or (got[near] == 0.0).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_fast_exp2(space, dtype):
     """Errors are at most three ulp from the smallest normal number on; the result is 0 below, infinity above,
     exact where the power is whole."""
@@ -144,7 +144,7 @@ def infinite(i, x, k, out):
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_infinities(space, dtype):
     x = np.array([1.0, np.inf, -np.inf, np.nan, 0.0, 3e38], dtype)
     out = launch_for(len(x), infinite, x, np.arange(6), np.zeros(6, np.int64))[2]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for, launch_reduce
+from ..launching import floats, launch_for, launch_reduce
 from ..tolerance import assert_close
 
 N = 21
@@ -144,7 +144,7 @@ def sums_with_products(i, x, h, out):
     out[6, i] = (a * b) * c + d
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@floats
 def test_a_sum_with_a_product_rounds_once_on_every_machine(space, dtype):
     """The left product is fused if there are two: the source determines the bits, not a compiler."""
     if space == "checked":

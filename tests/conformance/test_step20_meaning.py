@@ -15,7 +15,7 @@ import portable as pk
 from portable.core.launch import dispatch
 from portable.core.machines.cuda.space import lower_to_ptx
 
-from ..launching import launch_for, launch_reduce, move
+from ..launching import floats, launch_for, launch_reduce, move
 
 SIGNED, UNSIGNED = (np.int32, np.int64), (np.uint32, np.uint64)
 
@@ -347,7 +347,7 @@ def divided(i, x, y, quotient, remainder):
     remainder[i] = x[i] % y[i]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_float_division_has_numpys_bits(space, dtype):
     """Divide special numbers in all pairs, random bit patterns, and quotients of all sizes."""
     info, rng, n = np.finfo(dtype), default_rng(3), 300 if space == "checked" else 20_000
@@ -397,7 +397,7 @@ def converted(i, x, a, b, c, d, e):
     e[2, i] = int(x[i])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_conversions_are_held_between_the_ends(space, dtype):
     x = np.array(
         [
@@ -952,7 +952,7 @@ def beside_rounded(i, x, part, out):
     out[i, 6], out[i, 7] = np.sqrt(part) * v, np.floor(part * 30.0) + v
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 @pytest.mark.parametrize(
     "kernel, number, known, other",
     [

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 import portable as pk
 from portable.errors import CheckError, DTypeError, InputError, ShapeError
 
-from ..launching import move
+from ..launching import floats, move
 
 
 SIZES = [0, 1, 8, 17, 257, 2049, 20_000]
@@ -105,7 +105,7 @@ def states_go_to_a_view_each(space, n, inclusive):
         assert given(out).tolist() == [state[k] for state in (wanted[1:] if inclusive else wanted[:-1])]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_a_prefix_is_what_finish_makes_of_a_state(space, dtype):
     """Compute a linear recurrence, x_i = a_i x_(i-1) + b_i, starting with x = 1."""
     for n in affordable(space):

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import portable as pk
 
-from ..launching import launch_for
+from ..launching import floats, launch_for
 from .test_ptx import assemble, lower
 
 SIGNS = 0, 1, 0, -1, 0, 1, -1, -1, 1
@@ -41,7 +41,7 @@ def looked_up(i, x, out):
         out[i] += v
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_tables(space, dtype):
     """Numbers of a tuple are weak: a float32 kernel has no float64."""
     x, want = np.linspace(0, 1, 40).astype(dtype), np.zeros(40)
@@ -93,7 +93,7 @@ def test_what_a_table_is_not(space, kernel, words):
         launch_for(2, kernel, np.ones(2), np.ones(2))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@floats
 def test_tables_lower_to_ptx(dtype, tmp_path):
     text = lower(looked_up, 4, (np.ones(4, dtype), np.ones(4, dtype)))
     assert dtype is np.float64 or ".f64" not in text

@@ -10,7 +10,7 @@ from portable.core.machines.cuda.space import lower_to_ptx
 from portable.library.texts.product import in_order
 from portable.errors import KernelError
 
-from ..launching import launch_for
+from ..launching import floats, launch_for
 
 ODD = [0.0, -0.0, 5e-324, -3e-310, 1e-45, 1e30, -1.0, np.inf, np.nan]
 
@@ -99,7 +99,7 @@ def test_a_product_is_a_chain_of_fma(space, dtype, shape, team):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@floats
 @pytest.mark.parametrize("m", range(1, 34))
 def test_products_of_all_small_shapes(space, dtype, m):
     if space == "checked" and m % 8 != 1:
