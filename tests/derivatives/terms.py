@@ -101,7 +101,7 @@ def product(p, q):
 
 
 def floor(x):
-    n = mpmath.nint(x.value)
+    n = mpmath.nint(terms_of(x).value)
     return Terms(n if x >= n else n - 1)
 
 
