@@ -43,6 +43,13 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    if config.getoption("portable_check") and (
+        config.getoption("portable_debug") or config.getoption("portable_debug_nan")
+    ):
+        raise pytest.UsageError("--portable-check and --portable-debug exclude each other")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     nan = item.config.getoption("portable_debug_nan")
@@ -66,7 +73,7 @@ def pytest_runtest_protocol(item):
 def pytest_terminal_summary(terminalreporter, config):
     totals = config.stash.get(_TOTALS, None)
     if totals is not None:
-        elsewhere = f", {totals['elsewhere']} on a GPU were not" if totals["elsewhere"] else ""
+        elsewhere = f", {totals['elsewhere']} on a GPU or in captures were not" if totals["elsewhere"] else ""
         terminalreporter.write_line(
             f"portable-check: {totals['checked']} launches were watched{elsewhere} "
             f"(seed {config.getoption('portable_check_seed')})"

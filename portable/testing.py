@@ -60,6 +60,7 @@ def assert_same_on_all_spaces(
 
     policy = as_policy(policy)
     reducers = () if reducer is None else reducer if isinstance(reducer, tuple) else (reducer,)
+    kernel, args = dispatch.named_arguments().arranged(policy, kernel, args, {})
     wanted = trials.reference(policy, kernel, args, reducers)
     if terms is None:
         terms = wanted.n_accesses // wanted.n_indices + (wanted.n_indices if reducers else 0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..core import events
 from ..core.compiler.reading.signature import Signature
 from ..core.compiler.reading.tree import flat, plain_tuple
 from ..core.compiler.reading.typing import typed
@@ -14,6 +15,7 @@ from ..errors import InputError
 
 def run(function, args):
     """Return the result of a derived function, as a number or tuples of numbers."""
+    events.refuse_while_recording("a derivative")
     params, optional = function.params, function.fn.__defaults__ or ()
     if not len(params) - len(optional) <= len(args) <= len(params):
         raise InputError(f"'{function.name}' takes {len(params)} argument(s), but {len(args)} were given")
@@ -44,8 +46,8 @@ def _storing_kernel(function, specs):
 
 def written(kind, name, params, lines, options=()):
     """Return a kernel or function of these lines."""
-    text = [f"def {name}({', '.join(params)}):\n", *lines]
-    return from_text(kind, name, __name__, f"<{name}>", text, 1, {}, options)
+    head = f"def {name}({', '.join(params)}):\n"
+    return from_text(kind, name, __name__, f"<{name}>", [head, *lines], 1, {}, options)
 
 
 def _places(value):

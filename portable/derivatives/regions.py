@@ -257,8 +257,7 @@ class Region:
         if size == 1:
             self.once_back(own, begin)
         else:
-            rest = build.extreme("<", size, build.binary("-", n, behind))
-            self.part_back(begin, rest, own, depth - 1)
+            self.part_back(begin, build.extreme("<", size, build.binary("-", n, behind)), own, depth - 1)
 
     def array(self, dtype):
         dtype = t.strong(dtype, self.r.build.float_dtype)
@@ -322,8 +321,7 @@ def loop(r, s, env):
 def unrolled(r, block, env):
     """Emit an iteration of an unrolled loop."""
     r.forward(block.body, env)
-    goes_on = r.build.compare("==", env[LEFT], CODES["continue"])
-    env[LEFT] = r.build.select(goes_on, 0, env[LEFT])
+    env[LEFT] = r.build.select(r.build.compare("==", env[LEFT], CODES["continue"]), 0, env[LEFT])
 
 
 def trips(r, s, env, left):

@@ -32,16 +32,15 @@ class _Step:
                 place, pack = self.places[name]
                 try:
                     self.block[place : place + 8] = pack(number)
-                except struct.error:
+                except (OverflowError, struct.error):
                     raise DTypeError(
-                        f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with an integer of"
-                        " 64 bits or less; expected another one"
+                        f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with a number of"
+                        " another type"
                     ) from None
 
     def run(self, numbers, hooks):
         """Run the launch once, with new numbers, or with the hooks of a context."""
-        plain = hooks.recording is None and not hooks.listeners
-        if plain and self.prepared:
+        if hooks.recording is None and not hooks.listeners and self.prepared:
             return self.call()
         (*bound, backend, compiled, _), launch = self.bound, self.launch
         params, given = launch.kernel.params, launch.args

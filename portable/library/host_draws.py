@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import events
 from ..core.launch.dispatch import parallel_for
 from ..errors import DTypeError, InputError, ShapeError
 from ..core.language.kernel import Function, Kernel, Parameters, from_text
@@ -70,6 +71,7 @@ class Drawn(Function):
 
     def _draw_on_host(self, arrays, weights):
         """Return the numbers of arrays of one shape, drawn on the serial space."""
+        events.refuse_while_recording("a draw")
         found = np.empty(math.prod(arrays[0].shape), self.signature.return_annotation)
         parallel_for(
             RangePolicy(0, found.size, space="serial"),

@@ -53,8 +53,9 @@ def _block(linked):
     outs = [I32 if kind == I1 else kind for kind in linked.llvm]
     with compiling:
         machine = engine.machine(CAPABILITY)
-        text = str(_of_registers(linked, inputs, outs))
-        ptx = machine.emit_assembly(optimise(text, machine, linked.written.name))
+        ptx = machine.emit_assembly(
+            optimise(str(_of_registers(linked, inputs, outs)), machine, linked.written.name)
+        )
     found = assembly.block(ptx, "outer", inputs, outs)
     if found is None:
         raise LoweringError(
@@ -102,8 +103,10 @@ def call(linked, context, builder, kinds, values):
             word = builder.ptrtoint(word, I64) if isinstance(word.type, ir.PointerType) else word
             args.append(builder.zext(word, I64) if word.type == I1 else word)
     pure = not any(spec[0] == "view" for spec in flatten(linked.signature.specs))
-    numbers = assembly.call(builder, body, outs, args, pure)
-    return [builder.trunc(x, I1) if t == I1 else x for x, t in zip(numbers, linked.llvm)]
+    return [
+        builder.trunc(x, I1) if t == I1 else x
+        for x, t in zip(assembly.call(builder, body, outs, args, pure), linked.llvm)
+    ]
 
 
 # ---- numba's functions in portable's kernels
@@ -148,8 +151,7 @@ def emit(here, foreign, values):
     """Return a call of a numba function at the place of portable's emitter; its Value."""
     ops = here.ops
     ops.diverges()
-    dtypes = tuple(ops.strong(v.dtype) for v in values)
-    name, ptx, dtype = _compiled(foreign.function, dtypes)
+    name, ptx, dtype = _compiled(foreign.function, tuple(ops.strong(v.dtype) for v in values))
     if foreign.dtypes != [dtype]:
         raise TypeClash(
             f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU"

@@ -47,10 +47,11 @@ class Linked:
         floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
         self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
         with compiling:
-            known = tuple(self.signature.described())
-            tree = typed(written.portable_text, known, 1, 1, self.float_dtype, written.name)
-            code = written_tree(tree, self.float_dtype)
-            self.name = name_of(written, repr((code, self.signature.specs, written.fastmath, sources())))
+            tree = typed(
+                written.portable_text, (*self.signature.described(),), 1, 1, self.float_dtype, written.name
+            )
+            facts = written_tree(tree, self.float_dtype), self.signature.specs, written.fastmath, sources()
+            self.name = name_of(written, repr(facts))
         self._take_results(tree.result)
 
     def _specs(self, text, args):
@@ -62,8 +63,7 @@ class Linked:
                 f"but {len(args)} were given"
             )
         defaults = text.defaults[len(text.defaults) - optional :]
-        given = specs_of(self.written, text.params, args)
-        return *given, *(("static", v, repr(v)) for v in defaults)
+        return *specs_of(self.written, text.params, args), *(("static", v, repr(v)) for v in defaults)
 
     def _take_results(self, result):
         numbers = [] if result is None else flat(result)
@@ -129,12 +129,15 @@ class Linked:
 
     def _call(self, context, builder, kinds, values):
         context.active_code_library.add_linking_library(self.library(context.codegen()))
-        kind = ir.FunctionType(ir.VoidType(), [PTR])
-        function = builder.module.globals.get(self.name) or ir.Function(builder.module, kind, self.name)
+        function = builder.module.globals.get(self.name) or ir.Function(
+            builder.module, ir.FunctionType(ir.VoidType(), [PTR]), self.name
+        )
         place = block(context, builder, self.signature.specs, kinds, values, False, [None] * len(self.llvm))
         builder.call(function, [place])
-        first = self.signature.n_words
-        return [builder.load(word_at(builder, place, first + k), typ=t) for k, t in enumerate(self.llvm)]
+        return [
+            builder.load(word_at(builder, place, self.signature.n_words + k), typ=t)
+            for k, t in enumerate(self.llvm)
+        ]
 
 
 def name_of(written, identity):

@@ -209,15 +209,15 @@ class Launch:
         numbers = [*addresses, *asked, *self._facts()]
         if self.reducers:
             numbers.append(self._prefix_count(context, b, kinds[-1], values[-1]))
-        launched = _blocks if self.reducers else _ranged
-        context.compile_internal(b, launched, types.none(*[_int] * len(numbers)), numbers)
+        context.compile_internal(
+            b, _blocks if self.reducers else _ranged, types.none(*[_int] * len(numbers)), numbers
+        )
         return self._read(context, b, results)
 
     def _block(self, context, b, policy, kinds, values):
         """Return the argument block, and the addresses of the results, which are at its end."""
         signature, n_results = self.entry.signature, len(self.numbers)
-        scratch = b.add(policy["scratch_bytes"], I64(self.entry.scratch_static))
-        known = policy | {"scratch_bytes": scratch}
+        known = policy | {"scratch_bytes": b.add(policy["scratch_bytes"], I64(self.entry.scratch_static))}
         more = [known.get(name, I64(0)) for name in EXTRA] + [None] * (2 * n_results)
         place = block(context, b, signature.specs, kinds, values, signature.float_dtype == "float32", more)
         first = signature.n_words + len(EXTRA)
@@ -259,8 +259,9 @@ class Launch:
     def _read(self, context, b, results):
         if not results:
             return context.get_dummy_value()
-        kinds = map(context.get_value_type, self.numbers)
-        numbers = iter([b.load(place, typ=kind) for place, kind in zip(results, kinds)])
+        numbers = iter(
+            [b.load(place, typ=context.get_value_type(kind)) for place, kind in zip(results, self.numbers)]
+        )
         return arranged_as(self.arranged, numbers, functools.partial(made_tuple, context, b), self.result)
 
 

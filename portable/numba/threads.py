@@ -137,8 +137,9 @@ def _take(typingctx, counter, chunk):
     """Return the number in an array of one, which grows by a chunk, as one indivisible step."""
 
     def codegen(context, builder, signature, args):
-        place = make_array(counter)(context, builder, args[0]).data
-        return builder.atomic_rmw("add", place, args[1], "monotonic")
+        return builder.atomic_rmw(
+            "add", make_array(counter)(context, builder, args[0]).data, args[1], "monotonic"
+        )
 
     return _int(counter, _int), codegen
 

@@ -18,6 +18,8 @@ NUMBA = {
     "float64": types.float64,
 }
 DTYPE = {ours: dtype for dtype, ours in NUMBA.items()}
+SMALL = {getattr(types, name): name for name in "int8 uint8 int16 uint16".split()}
+_STORED = DTYPE | SMALL | {types.complex64: "complex64", types.complex128: "complex128"}  # in arrays
 
 
 _LITERALS = types.IntegerLiteral, types.BooleanLiteral
@@ -48,12 +50,14 @@ def _spec(kind, weak):
         return "tuple", tuple(_spec(part, weak) for part in kind), tuple(getattr(kind, "fields", ()))
     if isinstance(kind, types.Record):
         return "tuple", tuple(_spec(kind.typeof(name), weak) for name in kind.fields), tuple(kind.fields)
-    if isinstance(kind, types.Array) and kind.dtype in DTYPE and kind.ndim <= MAX_NDIM:
-        return "view", DTYPE[kind.dtype], kind.ndim, kind.layout == "C", not kind.mutable
+    if isinstance(kind, types.Array) and kind.dtype in _STORED and kind.ndim <= MAX_NDIM:
+        return "view", _STORED[kind.dtype], kind.ndim, kind.layout == "C", not kind.mutable
+    if kind in SMALL:
+        return "number", "int32"
     if kind not in DTYPE:
         raise DTypeError(
             f"numba's {kind} is not a kernel argument; expected a number, an array of "
-            f"{', '.join(DTYPE.values())} with at most {MAX_NDIM} dimensions, or a tuple or record of these"
+            f"{', '.join(_STORED.values())} with at most {MAX_NDIM} dimensions, or a tuple or record of these"
         )
     return "number", (
         {"float64": "float", "int64": "int"}.get(DTYPE[kind], DTYPE[kind]) if weak else DTYPE[kind]
@@ -78,7 +82,7 @@ def words(context, builder, kind, value, make_array=arrayobj.make_array):
             builder.extract_value(part, d) for part in (array.shape, array.strides) for d in range(kind.ndim)
         ]
         return [builder.bitcast(array.data, PTR), *numbers]
-    return [value]
+    return [context.cast(builder, value, kind, types.int32) if kind in SMALL else value]
 
 
 def _field(context, builder, kind, value, name):

@@ -17,7 +17,7 @@ core/machines/cuda: core core/compiler/reading core/compiler/writing core/langua
     core/places errors
 core/places: core errors
 core/texts: core/language
-derivatives: core/arrays core/compiler/reading core/language core/launch core/places errors library
+derivatives: core core/arrays core/compiler/reading core/language core/launch core/places errors library
     library/texts
 face: core core/arrays core/language core/launch core/machines core/machines/cpu core/machines/cuda
     core/places derivatives errors library library/texts numba watch/checked watch watch/counts

@@ -1,5 +1,6 @@
 """Test portable.testing and the pytest plugin, as the tests of another project use them."""
 
+import functools
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,7 @@ def test_spaces_agree():
     assert_same_on_all_spaces(FOUR, reverse, x, out)
     assert_same_on_all_spaces(12, histogram, X, zeros(8, np.int64))
     assert_same_on_all_spaces(12, backward_difference, X, zeros())
-    assert_same_on_all_spaces(12, square, X, reducer=pk.MaxLoc)
+    assert_same_on_all_spaces(12, functools.partial(square, x=X), reducer=pk.MaxLoc)
     assert not out.any()
 
 
@@ -112,6 +113,8 @@ def test_the_plugin(pytester, monkeypatch):
     watched = pytester.runpytest_subprocess("-p", "portable_pytest", "--portable-check")
     watched.assert_outcomes(passed=1, failed=1)
     watched.stdout.fnmatch_lines(["*race: kernel 'shift'*", "*portable-check: 2 launches were watched*"])
+    both = pytester.runpytest_subprocess("-p", "portable_pytest", "--portable-check", "--portable-debug")
+    both.stderr.fnmatch_lines(["*exclude each other*"])
 
 
 def test_the_plugin_imports_nothing_that_no_option_asks_for(pytester, monkeypatch):

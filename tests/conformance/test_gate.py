@@ -65,7 +65,7 @@ def meaning(name, n, dtype):
     return launch("checked", name, n, dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_ten_kernels(space, name, dtype):
     for n in SIZES:

@@ -117,7 +117,7 @@ def sum_of_tuple_by_place(i, arrays, out):
     out[i] = arrays[0][i] + 10.0 * arrays[1][i] + 100.0 * arrays[2][i]
 
 
-@pytest.mark.parametrize("kernel", [sum_of_tuple, sum_of_tuple_by_place], ids=["unpacked", "by place"])
+@pytest.mark.parametrize("kernel", [sum_of_tuple, sum_of_tuple_by_place])
 def test_a_tuple_of_arrays_is_one_argument(space, kernel):
     arrays = tuple(np.arange(9.0) + k for k in range(3))
     out = launch_for(9, kernel, arrays, np.zeros(9), space=space)[-1]

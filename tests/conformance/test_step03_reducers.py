@@ -179,7 +179,6 @@ TABLE = ("view", "float32", 2, True, False)
 @pytest.mark.parametrize(
     "kernel, kind, specs",
     [(entry, "range", (VIEW,)), (box_entry, "box2", (TABLE,)), (row_moments, "team", (TABLE, TABLE))],
-    ids=["range", "box", "team"],
 )
 def test_they_lower_to_ptx(kernel, kind, specs, reducer):
     """Lower reducers without a GPU; from float32 data without a float64 instruction."""

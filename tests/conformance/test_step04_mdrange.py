@@ -212,15 +212,14 @@ def test_parts_of_a_box_of_four_dimensions():
 @pytest.mark.parametrize(
     "begin, end, words",
     [
-        ((0, 0), (3, -1), ["begin[1]", "-1"]),
-        ((0,), (3,), ["2 to 4"]),
-        ((0,) * 5, (3,) * 5, ["2 to 4"]),
-        ((0, 0), (1, 2, 3), ["2 dimensions", "3"]),
-        ((0, 0), (3, 2.5), ["end[1]", "2.5"]),
-        (0, 3, ["2 to 4"]),
+        ((0, 0), (3, -1), r"begin\[1\].*-1"),
+        ((0,), (3,), "2 to 4"),
+        ((0,) * 5, (3,) * 5, "2 to 4"),
+        ((0, 0), (1, 2, 3), "2 dimensions.*3"),
+        ((0, 0), (3, 2.5), r"end\[1\].*2.5"),
+        (0, 3, "2 to 4"),
     ],
 )
 def test_wrong_boxes(begin, end, words):
-    with pytest.raises(pk.InputError) as error:
+    with pytest.raises(pk.InputError, match=words):
         pk.MDRangePolicy(begin, end)
-    assert all(word in str(error.value) for word in words)

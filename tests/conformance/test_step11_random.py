@@ -61,7 +61,6 @@ def all_32(i, seed, stream, out):
 @pytest.mark.parametrize(
     "kernel, dtype, draws",
     [(all_64, np.float64, DRAWS), (all_32, np.float32, DRAWS_32)],
-    ids=["float64", "float32"],
 )
 def test_every_space_has_the_bits_of_plain_python(space, kernel, dtype, draws):
     out = launch_for(N, kernel, SEED, STREAM, np.zeros((4, N), dtype))
@@ -112,9 +111,7 @@ def sample(kernel, shape, dtype, *args):
     return out
 
 
-@pytest.mark.parametrize(
-    "kernel, dtype", [(all_64, np.float64), (all_32, np.float32)], ids=["float64", "float32"]
-)
+@pytest.mark.parametrize("kernel, dtype", [(all_64, np.float64), (all_32, np.float32)])
 def test_distributions(kernel, dtype):
     """Apply the Kolmogorov-Smirnov test to each; steps of 2^-24 are far below the resolution of 100,000
     numbers.

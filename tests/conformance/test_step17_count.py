@@ -253,7 +253,7 @@ def test_a_gpu_counts_what_its_threads_do(x):
             pk.count(N, branches, a, out)
 
 
-@pytest.mark.parametrize("room, atomics", [(8, 0), (1 << 24, N)], ids=["small", "large"])
+@pytest.mark.parametrize("room, atomics", [(8, 0), (1 << 24, N)])
 def test_private_copies_are_executed_without_atomics(x, room, atomics):
     """Count also where copies would be too large, as the atomics that are executed."""
     counts = np.zeros(room, np.int64)

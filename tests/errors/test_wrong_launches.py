@@ -41,7 +41,7 @@ NOT_FUNCTIONS = [
 
 
 @pytest.mark.parametrize("thing, words", NOT_FUNCTIONS)
-@pytest.mark.parametrize("mark", [pk.kernel, pk.function], ids=["kernel", "function"])
+@pytest.mark.parametrize("mark", [pk.kernel, pk.function])
 def test_only_plain_functions_are_kernels(mark, thing, words):
     with pytest.raises(LanguageError, match=words):
         mark(thing)

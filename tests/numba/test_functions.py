@@ -230,16 +230,29 @@ def unknown(x):
     return nowhere + x  # noqa: F821
 
 
+@pk.kernel
+def narrow(i, x, k, z, out):
+    out[i] = x[k] * x[i] + z[i].imag
+
+
+@pytest.mark.parametrize("dtype", "int8 uint8 int16 uint16".split())
+def test_arrays_of_narrow_and_of_complex_numbers(dtype):
+    x, (found, wanted) = np.array([1, 99, -3]).astype(dtype), np.zeros((2, 3), dtype)
+    pk.parallel_for(3, narrow, x, 1, x * 1j, wanted)
+    njit(lambda x, z, out: [narrow(i, x, x[0], z, out) for i in range(3)])(x, x * 1j, found)
+    assert_array_equal(found, wanted)
+
+
 WRONG = [
     (
-        lambda: njit(lambda v: density(v, 0.1, v))(np.int8(1)),
+        lambda: njit(lambda v: density(v, 0.1, v))(np.float16(1)),
         DTypeError,
-        "argument 'x': numba's int8 is not a kernel",
+        "argument 'x': numba's float16 is not a kernel",
     ),
     (
-        lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.int8)),
+        lambda: njit(lambda v: row_sum(v, 2))(np.zeros(3, np.float16)),
         DTypeError,
-        r"row_sum.*test_functions.py:\d+.*int8",
+        r"row_sum.*test_functions.py:\d+.*float16",
     ),
     (lambda: njit(lambda v: area(v[0]))(np.zeros(1, [("a", "f8"), ("b", "U3")])), DTypeError, "unichr"),
     (

@@ -384,7 +384,7 @@ WRONG = [
         "launch this box from Python",
     ),
     (lambda x: pk.parallel_for(pk.TeamPolicy(2), with_scratch, A, x), InputError, "scratch_bytes="),
-    (lambda x: pk.parallel_for(3, axpy, 1.0, x * 1j, x), DTypeError, "argument 'x'.*complex128"),
+    (lambda x: pk.parallel_for(3, axpy, 1j, x, x), DTypeError, "argument 'a'.*complex128"),
     (lambda x: pk.parallel_reduce(3, turned, x), DTypeError, "launch sums of complex numbers"),
     (lambda x: pk.parallel_scan(11, value, x, out=x), ShapeError, "indices outside"),
     (lambda x: pk.parallel_scan(pk.RangePolicy(-1, 3), value, x, out=x), ShapeError, "indices outside"),

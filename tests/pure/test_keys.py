@@ -84,7 +84,6 @@ def other(value):
 @pytest.mark.parametrize(
     "kernel, kind, specs",
     [(rich, "range", (("number", "int64"), VIEW, OUT)), (together, "team", (VIEW, OUT))],
-    ids=["range", "team"],
 )
 def test_each_field_of_each_node_makes_another_key(kernel, kind, specs):
     """A reducer, and its state's type, are represented by the tree of its source."""

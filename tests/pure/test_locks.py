@@ -170,7 +170,6 @@ for made in all_made:
         "from portable.core.machines.cpu import pool; all_made = pool.compiled, pool.copies",
         "from portable.numba import threads as numbas; all_made = numbas._asking, numbas._compiled",
     ],
-    ids=["cpu", "numba"],
 )
 def test_threads_that_ask_side_by_side_get_the_same_code(imports):
     """Threads store addresses in the code, and code without references is freed: one of four threads that

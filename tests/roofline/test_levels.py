@@ -105,7 +105,6 @@ def test_small_launches_are_told_closely(hot):
         (200, transpose, transposed, pk.MDRangePolicy((0, 0), (200, 200))),
         (44, product, multiplied, pk.MDRangePolicy((0, 0), (44, 44))),
     ],
-    ids=["transpose", "product"],
 )
 def test_large_launches_are_told_by_a_sample(n, kernel, simulated, policy):
     """The results agree within a quarter, except where they change rapidly within half of the size."""

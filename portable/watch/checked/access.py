@@ -63,8 +63,7 @@ def stopped(names, site):
     arrays.
     """
     names = {name: v.array if isinstance(v, Watched) else v for name, v in names.items()}
-    text = compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec")
-    exec(text, names)
+    exec(compile("breakpoint()\npass", f"<the kernel at {site.file}:{site.line}>", "exec"), names)
 
 
 def atomic(x, index, site, *values, op):

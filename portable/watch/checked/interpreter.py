@@ -310,9 +310,9 @@ def _states(launch, values):
     """Yield (reducer, its states from the return values of the indices) for each reducer."""
     first, place = launch.policy.begin if isinstance(launch.policy, RangePolicy) else 0, 0
     for folding in launch.entry.foldings:
-        part = slice(place, place + folding.n)
-        yield folding, [folding.state(value[part], index) for index, value in enumerate(values, first)]
-        place += folding.n
+        end = place + folding.n
+        yield folding, [folding.state(value[place:end], index) for index, value in enumerate(values, first)]
+        place = end
 
 
 def _run_scan(compiled, policy, args, inclusive):

@@ -43,8 +43,7 @@ def find_races(run):
     if not run.trace:
         return
     all_of = _columns(run)
-    seen = _races(run, all_of)
-    _unwritten(run, all_of, seen)
+    _unwritten(run, all_of, _races(run, all_of))
 
 
 def _columns(run):
@@ -165,8 +164,7 @@ def _race(group, a, b, same_team):
         if ((group.lane == reader) & (group.how == SWAP)).any():
             return False
     if same_team and group.phase[a] != group.phase[b]:
-        early = a if group.phase[a] < group.phase[b] else b
-        return group.how[early] != READ
+        return group.how[a if group.phase[a] < group.phase[b] else b] != READ
     return True
 
 
@@ -264,5 +262,6 @@ def _early_reads(run, all_of):
     first_write = np.full(top, len(all_of.cell))
     # assignments of several keep the last one, the earliest access
     first_write[cell[writes]] = some.time[writes]
-    reads = (some.how != WRITE) & (some.how != REPLACE)
-    return some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))
+    return some.take(
+        np.flatnonzero((some.how != WRITE) & (some.how != REPLACE) & (first_write[cell] >= some.time))
+    )

@@ -64,8 +64,9 @@ class Folding:
             )
         self.combine = combining(reducer, self.dtypes, *options)
         with np.errstate(all="ignore"):  # a number beyond float32 is infinite there
-            numbers = zip(entry.neutral(reducer, state), state)
-            self.neutral = tuple(number(converted(n, v.dtype), v.dtype) for n, v in numbers)
+            self.neutral = tuple(
+                number(converted(n, v.dtype), v.dtype) for n, v in zip(entry.neutral(reducer, state), state)
+            )
         self.like = _state(self.dtypes)
         if reducer.finish is not None:
             self.finish, self.like = _step(reducer.finish.portable_text, (self.like,), self.dtypes, *options)

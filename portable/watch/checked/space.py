@@ -40,10 +40,9 @@ class Entry(entry.Entry):
             else (TeamHandle, self.team_size, REGISTERS, 1)
         )
         args = map(_writable, self.signature.described()) if self.apart else self.signature.described()
-        known = (*[index] * n_indices(self.policy_kind), *args)
         return typed(
             self.kernel.portable_text,
-            known[: len(self.kernel.portable_text.params)],
+            (*[index] * n_indices(self.policy_kind), *args)[: len(self.kernel.portable_text.params)],
             1,
             1,
             self.signature.float_dtype,

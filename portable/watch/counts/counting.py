@@ -49,8 +49,9 @@ class Named(Watch):
         if node.text.file != draws.__file__:
             return False
         inputs = [mapped(here.value, v) for v in node.inputs]
-        name = f"random.{node.text.name}"
-        results = self.replace_function(here, name, node.text, inputs, here.ops.float_dtype)
+        results = self.replace_function(
+            here, f"random.{node.text.name}", node.text, inputs, here.ops.float_dtype
+        )
         for output, value in zip(node.outputs, () if results is None else flat(results)):
             if output.op == "get":
                 here.b.store(here.ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
@@ -95,8 +96,7 @@ class Tally(Named):
         base = code.extra("counter", PTR)
         base = code.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
         for k, (_, place) in enumerate(self.kept):
-            total = b.gep(base, [k], I64)
-            b.atomic_rmw("add", total, b.load(place, I64), "monotonic")
+            b.atomic_rmw("add", b.gep(base, [k], I64), b.load(place, I64), "monotonic")
 
     def counted(self, totals):
         """Return the number of times that each (line, operation, type) happened, from the counters."""
@@ -188,8 +188,7 @@ def _n_lanes(here, all_lanes):
     if all_lanes or ops.W == 1 or here.mask is None:
         return I64(ops.W)
     bits = ir.IntType(ops.W)
-    count = ops.call(f"llvm.ctpop.i{ops.W}", [ops.b.bitcast(here.mask, bits)], bits)
-    return ops.b.zext(count, I64)
+    return ops.b.zext(ops.call(f"llvm.ctpop.i{ops.W}", [ops.b.bitcast(here.mask, bits)], bits), I64)
 
 
 def _called(here, function, *args):
@@ -343,8 +342,9 @@ def _define(outer, text, args, label, float_dtype):
     """Return the function of a special, and its results."""
     ops = outer.ops
     lower = Emitter(ops.target, ops.W, float_dtype, bool(ops.flags), outer.kernel_name)
-    known = tuple(described(v, None) for v in args)
-    results = typed(text, known, ops.W, ops.step, float_dtype, outer.kernel_name).result
+    results = typed(
+        text, tuple(described(v, None) for v in args), ops.W, ops.step, float_dtype, outer.kernel_name
+    ).result
     returned = [lower.ops.type_of(v.dtype, v.kind) for v in flat(results)]
     returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
     types = [lower.ops.type_of(v.dtype, v.kind) for v in args if v.const is None]

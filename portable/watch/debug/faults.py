@@ -77,8 +77,7 @@ class Debug(Watch):
         n = b.add(b.load(trips), 1)
         b.store(n, trips)
         with b.if_then(b.icmp_signed("==", b.and_(n, _LOOK - 1), 0), likely=False):
-            found = b.load_atomic(self.memory, "monotonic", 8, typ=I64)
-            b.store(b.icmp_signed("!=", found, 0), faulty)
+            b.store(b.icmp_signed("!=", b.load_atomic(self.memory, "monotonic", 8, typ=I64), 0), faulty)
         return Value("bool", VARYING, b.and_(going_on, b.not_(b.load(faulty))))
 
     # ---- checks
@@ -140,8 +139,7 @@ class Debug(Watch):
         ops, b, own = here.ops, here.b, isinstance(n.type, ir.VectorType)
         x = ops.get(v, "int", VARYING if own or v.kind != UNIFORM and ops.W > 1 else UNIFORM)
         if isinstance(x.type, ir.VectorType):  # both signs in one: few machines compare packs without sign
-            last = b.sub(n if own else ops.splat(n), 1)
-            ok = b.icmp_signed(">=", b.or_(x, b.sub(last, x)), 0)
+            ok = b.icmp_signed(">=", b.or_(x, b.sub(b.sub(n if own else ops.splat(n), 1), x)), 0)
         else:
             ok = b.icmp_unsigned("<", x, n)
         self._require(here, ok, x, n, *site)
