@@ -4,11 +4,9 @@ import ast
 
 from ...compiler.writing.entry import Entry
 from ...compiler.reading.team import TeamHandle
-from ...compiler.reading.tree import If, Leave, Loop, Set, every
+from ...compiler.reading.tree import If, Leave, Loop, Set, View, every
 from ...language.types import VARYING
 from . import engine
-
-_MOST_NODES = 64  # of a tree whose rows are processed together: LLVM gets each as many times
 
 
 class Cores:
@@ -61,14 +59,11 @@ def _rows_together(entry):
     # what differs between rows is varying here
     nodes = list(every(entry.typed_for(entry.width, VARYING).root.body))
     inner = [node for loop in nodes if loop.__class__ is Loop for node in every([loop])]
-    own = [
-        VARYING in [i.kind for i in (*node.args, *node.view.indices())]
-        for node in inner
-        if getattr(node, "op", "") == "load"
-    ]
+    own = [VARYING in [i.kind for i in node.args] for node in inner if getattr(node, "op", "") == "load"]
     sums = {node.variable for node in inner if node.__class__ is Set}
-    differs = any(node.__class__ in (If, Leave) or getattr(node, "masked", False) for node in nodes)
-    if differs or len(nodes) > _MOST_NODES or own and all(own) or not sums:
+    differs = (node.__class__ in (If, Leave, View) or getattr(node, "masked", False) for node in nodes)
+    # LLVM gets each node as many times as there are rows
+    if any(differs) or len(nodes) > 64 or own and all(own) or not sums:
         return 1
     return engine.pack_registers() // 4 // len(sums) or 1
 

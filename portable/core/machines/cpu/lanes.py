@@ -17,10 +17,8 @@ class CpuTarget:
     """The CPU's part of lowering."""
 
     step, straight, crowded, strip = 1, False, False, interrupt_polls.STRIP
-    product, poll_flag, leave = (
-        staticmethod(Builder.mul),
-        staticmethod(interrupt_polls.poll_flag),
-        staticmethod(interrupt_polls.leave),
+    product, poll_flag, leave = map(
+        staticmethod, (Builder.mul, interrupt_polls.poll_flag, interrupt_polls.leave)
     )
     guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
 

@@ -109,15 +109,17 @@ def _merge(code, k):
 def _range(code, begin, end, copies, outer=((),)):
     ops, b, W = code.ops, code.b, code.width
 
-    def pack(base):
-        code.visit(ops.lanes(base), None, outer)
+    def pack(base, n=copies):
+        for k in range(n):
+            code.visit(ops.lanes(ops.plus(base, k * W)), None, outer, k)
 
     def masked(base):
         index = ops.lanes(base)
         code.visit(index, ops.compare("<", index, Value("int", UNIFORM, end)).ir, outer)
 
-    # additions to one accumulator wait for each other
-    rest = _in_turn(code, begin, end, copies, pack) if copies > 1 else packs(code, begin, end, W, pack)
+    # additions to one accumulator wait for each other; short code is emitted once for each
+    turns = copies > 1 and not code.entry.light
+    rest = (_in_turn if turns else packs)(code, begin, end, W * copies, pack)
     if W == 1 or code.policy_kind == "packs":
         return
     if copies > 1:
@@ -127,23 +129,21 @@ def _range(code, begin, end, copies, outer=((),)):
             masked(rest)
 
 
-def _in_turn(code, begin, end, copies, pack):
+def _in_turn(code, begin, end, step, pack):
     """Process packs with a single copy of the code: after each, the accumulators rotate by one; the number of
     packs is such that they end in their original order.
     """
-    b, W = code.b, code.width
+    b, copies = code.b, step // code.width
 
     def run_block(base):
-        pack(base)
+        pack(base, 1)
         for k, reducer in enumerate(code.reducers):
-            state = code.accumulators[k, 0][0]
-            rows = [code.accumulator(k, slot, reducer, state) for slot in range(copies)]
-            for places in zip(*rows):
-                values = [b.load(p) for p in places]
-                for p, value in zip(places, values[1:] + values[:1]):
+            first = code.accumulators[k, 0][0]
+            for places in zip(*(code.accumulator(k, n, reducer, first) for n in range(copies))):
+                for p, value in zip(places, [b.load(p) for p in (*places[1:], places[0])]):
                     b.store(value, p)
 
-    return packs(code, begin, b.add_nsw(begin, b.and_(b.sub_nsw(end, begin), -W * copies)), W, run_block)
+    return packs(code, begin, b.add_nsw(begin, b.and_(b.sub_nsw(end, begin), -step)), code.width, run_block)
 
 
 def packs(code, begin, end, step, body):
@@ -157,13 +157,12 @@ def packs(code, begin, end, step, body):
         return code.loop(begin, end, step, lambda base: (body(base), code.target.poll_flag(code.ops)))
     place = code.ops.slot(I64)
     b.store(begin, place)
-    whole = b.sub(end, step - 1)
     strip, more, done = b.blocks("strip", "more", "packs.done")
     b.go(strip)
-    far = b.add_nsw(b.load(place), STRIP * step)
-    rest = code.loop(b.load(place), code.ops.smaller(far, end), step, body)
+    begin = b.load(place)
+    rest = code.loop(begin, code.ops.smaller(b.add_nsw(begin, STRIP * step), end), step, body)
     b.store(rest, place)
-    b.go(more, b.icmp_signed("<", rest, whole), done)
+    b.go(more, b.icmp_signed("<", rest, b.sub(end, step - 1)), done)
     code.target.poll_flag(code.ops)
     b.branch(strip)
     b.position_at_end(done)
@@ -194,7 +193,7 @@ def _rows(code, first, last, copies):
     number, n = b.sdiv(first, some), code.entry.rows
     if n > 1:
         whole = b.select(b.icmp_signed("==", b.mul(number, some), first), b.sdiv(last, some), number)
-        number = code.loop(number, whole, n, functools.partial(rows, n=n))
+        number = code.loop(number, whole, n, lambda first_row: rows(first_row, n))
     code.loop(number, b.sdiv(b.add(last, b.sub(some, 1)), some), 1, rows)
 
 
