@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..shared import DTypeError, FiniteError, InputError, ShapeError, as_numbers, check_count, refuse, warn
+from ..shared.checks import check_unmasked
 
 LARGEST = 1e300  # sums and differences of such numbers are finite
 SMALLEST = 1e-300  # the reciprocal of such a difference is finite
@@ -161,7 +162,7 @@ def check_valid(valid, n_times):
     """Return `valid` as a bool array, True for the times that may be candidates; None allows all."""
     if valid is None:
         return None
-    flags = np.asarray(valid)
+    flags = np.asarray(check_unmasked(valid, "valid"))
     if flags.dtype != bool:
         raise DTypeError(
             f"valid must be True or False for each time, got dtype {flags.dtype}; `values > 0` makes "

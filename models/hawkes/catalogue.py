@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -22,6 +23,7 @@ from ..shared import (
     check_choice,
     check_file,
     check_flag,
+    check_kind,
     check_number,
     check_positive,
     looks_dated,
@@ -71,7 +73,7 @@ def read_table(source, wanted):
     names = getattr(source, "column_names", getattr(source, "columns", None))  # those of pyarrow first
     names = source.keys() if names is None and hasattr(source, "keys") else names
     in_memory = names is not None
-    table = {name: source[name] for name in pick(list(names))} if in_memory else _of_file(Path(source), pick)
+    table = {name: source[name] for name in pick(list(names))} if in_memory else _of_file(source, pick)
     name = "table" if in_memory else source
     lengths = {column: np.shape(values) for column, values in table.items()}
     first, length = next(iter(lengths.items()))
@@ -85,6 +87,7 @@ def read_table(source, wanted):
 
 
 def _of_file(path, pick):
+    path = Path(check_kind(path, "source", (str, os.PathLike), "be a path, or a table with names of columns"))
     kind = check_file(path, (".csv", ".csv.gz", ".parquet", ".npz"))
     if kind != ".parquet":
         return (read_npz if kind == ".npz" else read_csv)(path, pick)

@@ -57,11 +57,7 @@ def as_numbers(value, name, n_dims=None):
         value = value.to_numpy() if isinstance(value, pk.View) else opened(value, name)
         if isinstance(value, Streamed):
             value = value[:]
-        if hasattr(value, "mask") and hasattr(value, "filled"):  # NumPy would use the masked values
-            raise DTypeError(
-                f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
-                f" {name}.compressed()"
-            )
+        check_unmasked(value, name)
         if hasattr(value, "select_dtypes") and value.shape == value.select_dtypes("number").shape:
             value = value.to_numpy(np.float64, na_value=np.nan)  # pandas's own types would become objects
         if hasattr(value, "toarray"):
@@ -79,6 +75,16 @@ def as_numbers(value, name, n_dims=None):
     return array
 
 
+def check_unmasked(value, name):
+    """Return a value unless it is a masked array, of which NumPy would use the masked values."""
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise DTypeError(
+            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(...), or"
+            f" {name}.compressed()"
+        )
+    return value
+
+
 def numbers_in(column, name, path="table"):
     """Return a column of a table as float64, also if it holds text."""
     array = np.asarray(column)
@@ -89,7 +95,7 @@ def numbers_in(column, name, path="table"):
 
 def check_labels(value, name):
     """Return the labels of rows as an array; raise if one is missing: None, NaN, NaT, or empty."""
-    labels = np.asarray(value)
+    labels = np.asarray(check_unmasked(value, name))
     if labels.ndim != 1 or not labels.size:
         raise ShapeError(f"{name} has shape {labels.shape}; expected a label for each row")
     if labels.dtype.kind not in "iub":

@@ -17,6 +17,7 @@ from ..shared import (
     refuse,
 )
 from ..shared.arrays import as_view
+from ..shared.checks import check_unmasked
 from .gap_kernels import LARGEST, NOWHERE, SMALLEST
 from .gaps import off_multiples, own_gaps, own_lengths, view_in_space, where_given
 
@@ -75,7 +76,7 @@ def check_censored(censored, n_runs):
     if censored is None:
         return np.ndarray(n_runs, np.bool_, np.zeros(1, np.bool_), strides=(0,))
     view = as_view(censored)
-    array = np.asarray(censored) if view is None else view.to_numpy()
+    array = np.asarray(check_unmasked(censored, "censored")) if view is None else view.to_numpy()
     if array.shape != (n_runs,):
         raise ShapeError(
             f"censored has shape {array.shape}; expected ({n_runs},), as there are {n_runs} runs"

@@ -26,6 +26,7 @@ from ..shared import (
     reading,
     refuse,
 )
+from ..shared.checks import check_unmasked
 from ..shared.dates import DateOrder, since_first
 from ..shared.files import check_csv, delimiter_of, first_line
 from .runs import Runs
@@ -319,7 +320,7 @@ def _column(frame, name, raw=False, hint=""):
         raise InputError(
             f"there is no column {name!r}; there are {', '.join(map(repr, columns))}{hint}"
         ) from error
-    column = column if raw else np.asarray(column)
+    column = column if raw else np.asarray(check_unmasked(column, name))
     if not len(column):
         raise ShapeError(f"column '{name}' is empty; expected at least one row")
     return column

@@ -10,6 +10,7 @@ import numpy as np
 import portable as pk
 
 from ..shared import Array, ArrayLike, DTypeError, Floats, Ints, ShapeError, SpaceLike, as_numbers
+from ..shared.checks import check_unmasked
 from .checks import check_censored, check_gaps, check_lengths, check_resolution, check_rounded, given_lengths
 from .gaps import look_at, of_runs, read_only, values_at, where_given
 from .packed import KEPT, whole_of
@@ -170,7 +171,7 @@ class Runs:
             As `Runs`; a run is not a sequence of numbers, or there are no runs.
         """
         try:
-            parts = [np.asarray(run) for run in runs]
+            parts = [np.asarray(check_unmasked(run, "runs")) for run in runs]
         except (TypeError, ValueError) as error:
             raise DTypeError(f"runs must be a sequence of sequences of numbers: {error}") from error
         if not parts:

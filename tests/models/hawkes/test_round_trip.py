@@ -96,6 +96,10 @@ def test_wrong_tables(table, change, error, words):
         read_catalogue({name: values[:0] for name, values in table.items()}, time="when")
     with pytest.raises(ShapeError, match=r"p has shape \(3,\)"):
         read_catalogue(table, time="when").joined(p=np.ones(3))
+    with pytest.raises(
+        DTypeError, match="source must be a path, or a table with names of columns, got ndarray"
+    ):
+        read_catalogue(np.ones(3))
 
 
 def test_marks_below_a_columns_completeness_count_as_at_it(table):
