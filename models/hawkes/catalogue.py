@@ -89,8 +89,11 @@ def read_table(source, wanted):
 def _of_file(path, pick):
     path = Path(check_kind(path, "source", (str, os.PathLike), "be a path, or a table with names of columns"))
     kind = check_file(path, (".csv", ".csv.gz", ".parquet", ".npz"))
+    if kind == ".npz":
+        return read_npz(path, pick)
     if kind != ".parquet":
-        return (read_npz if kind == ".npz" else read_csv)(path, pick)
+        cells = read_csv(path)
+        return {name: cells[name] for name in pick(list(cells))}
     with reading(path):
         table = need("pyarrow.parquet", "files", "Parquet files").read_table(path)
         return {name: table.column(name).to_numpy() for name in pick(table.column_names)}
