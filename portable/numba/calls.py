@@ -18,6 +18,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
 from ..core.language.types import VARYING, TypeClash, is_float
+from ..core.compiler.writing.lines import builder
 from ..core.compiler.writing.values import I1, I8, I64, PTR, SCALAR, Value
 from .types import DTYPE, NUMBA
 
@@ -99,8 +100,8 @@ class Foreign:
         result = self._called(here, values)
         numbers = []
         for k, dtype in enumerate(self.dtypes):
-            x = here.b.extract_value(result, k)
-            x = here.b.trunc(x, _as(I1, here.ops.W)) if dtype == "bool" else x
+            x = builder.extract_value(result, k)
+            x = builder.trunc(x, _as(I1, here.ops.W)) if dtype == "bool" else x
             numbers.append(Value(dtype, VARYING, x))
         return numbers[0] if self.n_results is None else tuple(numbers)
 
@@ -113,7 +114,7 @@ class Foreign:
         name = f"portable.{self.name}.{self.code[:16]}.{W}{'.masked' * masked}"
         if name not in here.lower.links:
             here.lower.links[name] = self._lanes(name, [x.type for x in args], W, masked)
-        return ops.call(name, args, self._struct(W))
+        return builder.call_named(name, args, self._struct(W))
 
     def _struct(self, W):
         return ir.LiteralStructType([_as(I8 if d == "bool" else SCALAR[d], W) for d in self.dtypes])
@@ -212,7 +213,7 @@ def _as(scalar, W):
 def _stored(ops, v):
     """Return a number of the emitter's in all lanes, as memory has it."""
     x = ops.get(v, None, VARYING)
-    return ops.b.zext(x, _as(I8, ops.W)) if ops.strong(v.dtype) == "bool" else x
+    return builder.zext(x, _as(I8, ops.W)) if ops.strong(v.dtype) == "bool" else x
 
 
 def _place(b, kind, value):

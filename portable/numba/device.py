@@ -15,6 +15,7 @@ from numba.cuda.np import arrayobj
 from ..core.machines.cuda import engine
 from ..core.machines.cuda.lanes import CudaTarget
 from ..core.machines.cuda.lower import DATA_LAYOUT
+from ..core.compiler.writing.lines import builder as own
 from ..core.compiler.writing.optimise import optimise
 from ..core.compiler.reading.signature import flatten
 from ..core.language.types import VARYING, TypeClash
@@ -156,15 +157,15 @@ def emit(here, foreign, values):
         raise TypeClash(
             f"'{foreign.name}' returns {', '.join(foreign.dtypes) or 'nothing'} on a CPU and {dtype} on a GPU"
         )
-    b, out = here.b, I32 if dtype == "bool" else SCALAR[dtype]
-    args = [b.zext(x, I32) if x.type == I1 else x for x in map(ops.get, values)]
+    out = I32 if dtype == "bool" else SCALAR[dtype]
+    args = [own.zext(x, I32) if x.type == I1 else x for x in map(ops.get, values)]
     body = assembly.block(ptx, name, [x.type for x in args], [out])
     if body is None:
-        own = f"{name}_{_hash(ptx)[:12]}"
-        here.lower.links[own] = _as_text(ptx, name, own)
-        body = assembly.calling(own, [x.type for x in args], out)
-    (x,) = assembly.call(b, body, [out], args, False)
-    return Value(dtype, VARYING, b.trunc(x, I1) if dtype == "bool" else x)
+        called = f"{name}_{_hash(ptx)[:12]}"
+        here.lower.links[called] = _as_text(ptx, name, called)
+        body = assembly.calling(called, [x.type for x in args], out)
+    (x,) = assembly.call(own, body, [out], args, False)
+    return Value(dtype, VARYING, own.trunc(x, I1) if dtype == "bool" else x)
 
 
 def _as_text(ptx, name, own):

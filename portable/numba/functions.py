@@ -19,7 +19,7 @@ from ..core.machines.cpu.lanes import Unwatched
 from ..core.compiler.writing.emit import Emitter
 from ..core.compiler.writing.emitted import arguments
 from ..core.compiler.reading.keys import sources, written as written_tree
-from ..core.compiler.writing.lines import Builder
+from ..core.compiler.writing.lines import builder as own
 from ..core.compiler.reading.signature import Signature, flatten
 from ..core.compiler.reading.tree import Operation, arrangement, flat
 from ..core.language.types import UNIFORM
@@ -87,16 +87,14 @@ class Linked:
         function.attributes.add("alwaysinline")
         written = self.written
         lower = Emitter(target, 1, self.float_dtype, written.fastmath, written.name)
-        builder = Builder(function.append_basic_block())
-        lower.begin(builder)
-        place = function.args[0]
-        args = arguments(self.signature, lower.ops, written.portable_text.params, place)
-        result = lower.make_place().inline(written.portable_text, args)
-        for k, v in enumerate(flat(result) if self.llvm else ()):
-            builder.store(
-                lower.ops.get(v, None, UNIFORM), word_at(builder, place, self.signature.n_words + k)
-            )
-        builder.ret_void()
+        with own.elsewhere():
+            lower.begin(function)
+            place = function.args[0]
+            args = arguments(self.signature, lower.ops, written.portable_text.params, place)
+            result = lower.make_place().inline(written.portable_text, args)
+            for k, v in enumerate(flat(result) if self.llvm else ()):
+                own.store(lower.ops.get(v, None, UNIFORM), word_at(own, place, self.signature.n_words + k))
+            own.ret_void()
         return lower.links
 
     def library(self, codegen):

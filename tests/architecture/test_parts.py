@@ -14,7 +14,7 @@ from portable.core import machines
 from portable.core.compiler import writing
 from portable.core.compiler.reading.tree import Block, Operation
 from portable.core.compiler.writing import emit, instructions
-from portable.core.compiler.writing.lines import Builder
+from portable.core.compiler.writing.lines import builder
 from portable.core.compiler.writing.values import Value
 from portable.core.machines.cpu.lanes import CpuTarget
 from portable.watch import counts, debug
@@ -72,16 +72,16 @@ def test_an_operation_is_a_row_and_a_function(monkeypatch):
     monkeypatch.setitem(
         instructions.EMITTED,
         "doubled",
-        lambda here, o, a: Value(a.dtype, a.kind, here.b.fadd(here.ops.get(a), here.ops.get(a))),
+        lambda here, o, a: Value(a.dtype, a.kind, builder.fadd(here.ops.get(a), here.ops.get(a))),
     )
     number = Operation("input", dtype="float64", kind="uniform")
     toy = Operation("doubled", [number], dtype="float64", kind="uniform")
     module, double = ir.Module("toy"), ir.DoubleType()
     function = ir.Function(module, ir.FunctionType(double, [double]), "toy")
     lower = emitter()
-    lower.begin(Builder(function.append_basic_block("begin")))
+    lower.begin(function, "begin")
     here = lower.make_place()._replace(scopes=[emit.Scope()])
     here.scope.values[number] = Value("float64", "uniform", function.args[0])
     here.block(Block(body=[toy]))
-    here.b.ret(here.ops.get(here.value(toy)))
+    builder.ret(here.ops.get(here.value(toy)))
     assert "fadd double" in str(module)

@@ -39,7 +39,7 @@ def going_on(monkeypatch):
     monkeypatch.setattr(entry.Cores, "identity", "goes on")
     monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and free space, after it
     monkeypatch.setattr(faults.Debug, "fault_place", _where_kernels_are_left)
-    monkeypatch.setattr(faults, "emit_reporter", lambda module, behind: sites.emit_reporter(module, None))
+    monkeypatch.setattr(faults, "emit_reporter", lambda behind: sites.emit_reporter(None))
     made = []
     usual = launches._compiled
 

@@ -24,7 +24,7 @@ MENDS = [
         "shift counts",
         "portable/core/compiler/writing/arithmetic.py",
         "        return _shift(ops, op, x, y, dtype, const_b)\n",
-        "        return {'<<': b.shl, '>>': b.lshr if dtype in UNSIGNED else b.ashr}[op](x, y)\n",
+        "        return x << y if op == '<<' else builder.lshr(x, y) if dtype in UNSIGNED else x >> y\n",
     ),
     (
         3,
@@ -47,8 +47,8 @@ MENDS = [
         '            return _layers_text(here, op, texts("divmod"), values, dtype, op == "%")\n',
         """            kind = ops.kind_of(a, b)
             x, y = ops.get(a, dtype, kind), ops.get(b, dtype, kind)
-            q = ops.intrinsic("floor", [ops.b.fdiv(x, y)])
-            r = ops.intrinsic("fma", [ops.b.fneg(q), y, x])
+            q = ops.intrinsic("floor", [builder.fdiv(x, y)])
+            r = ops.intrinsic("fma", [builder.fneg(q), y, x])
             return Value(dtype, kind, q if op == "//" else r)
 """,
     ),

@@ -10,7 +10,7 @@ from llvmlite import ir
 from ...core.language import types as t
 from ...library.texts import draws
 from ...core.compiler.writing.emit import Emitter, described
-from ...core.compiler.writing.lines import Builder
+from ...core.compiler.writing.lines import Integer, builder
 from ...core.machines.cpu.native import define
 from .recording import BANK, KNOWN, LATE, SAMPLES, WORKER, passes, record, record_lanes
 from ...core.compiler.reading.tree import flat, mapped
@@ -54,7 +54,7 @@ class Named(Watch):
         )
         for output, value in zip(node.outputs, () if results is None else flat(results)):
             if output.op == "get":
-                here.b.store(here.ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
+                builder.store(here.ops.get(value, output.dtype, output.kind), here.place_of(output.attr))
             elif output.op != "const":
                 named = output.args[0] if output.op == "rounded" else output
                 here.scope.values[output] = here.scope.values[named] = value
@@ -88,15 +88,15 @@ class Tally(Named):
 
     def done(self, code):
         """Add all counters, in their order, to the numbers of the block's, atomically."""
-        function, b = code.module.globals["entry"], code.b
+        function = code.module.globals["entry"]
         code.block = function.args[0]
         blocks = (block for block in function.blocks if block.terminator)
         (end,) = (block for block in blocks if block.terminator.opname == "ret void")
-        b.position_before(end.terminator)
+        builder.position_before(end.terminator)
         base = code.extra("counter", PTR)
         base = code.word(base, self.look.n_words) if isinstance(self.look, Touching) else base
         for k, (_, place) in enumerate(self.kept):
-            b.atomic_rmw("add", b.gep(base, [k], I64), b.load(place, I64), "monotonic")
+            builder.atomic_rmw("add", builder.gep(base, [k], I64), builder.load(place, I64), "monotonic")
 
     def counted(self, totals):
         """Return the number of times that each (line, operation, type) happened, from the counters."""
@@ -141,11 +141,10 @@ class Tally(Named):
                 self._add(here, ISSUED, True)
 
     def _add(self, here, key, all_lanes=False):
-        b = here.b
-        what = id(b.block), all_lanes or id(here.mask)
+        what = id(builder.block), all_lanes or id(here.mask)
         if what not in self.added:
-            _, place = self._new(here.ops, what, b.block, here.mask)
-            b.store(b.add(b.load(place), _n_lanes(here, all_lanes)), place)
+            _, place = self._new(here.ops, what, builder.block, here.mask)
+            builder.store(builder.load(place) + _n_lanes(here, all_lanes), place)
         self.added[what][0][key] += 1
 
     def _new(self, ops, what, *kept):
@@ -188,35 +187,34 @@ def _n_lanes(here, all_lanes):
     if all_lanes or ops.W == 1 or here.mask is None:
         return I64(ops.W)
     bits = ir.IntType(ops.W)
-    return ops.b.zext(ops.call(f"llvm.ctpop.i{ops.W}", [ops.b.bitcast(here.mask, bits)], bits), I64)
+    return builder.zext(builder.call_named(f"llvm.ctpop.i{ops.W}", [builder.bitcast(here.mask, bits)], bits), I64)
 
 
 def _called(here, function, *args):
     """Call a function of recording.py; places are given by their addresses."""
-    b = here.b
-    known = b.module.globals.get(function.name)
-    b.call(
-        known or _keep_function(define(b.module, function.fn)),
-        [b.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x for x in args],
+    known = builder.module.globals.get(function.name)
+    builder.call(
+        known or _keep_function(define(builder.module, function.fn)),
+        [builder.ptrtoint(x, I64) if isinstance(x.type, ir.PointerType) else x for x in args],
     )
 
 
 def _lanes(here, how, pointer, size):
     """Return the address of the lanes' addresses, their number, and bits of the active ones; of a uniform
     address, of one."""
-    ops, b, n = here.ops, here.b, 1 if how == "uniform" else here.ops.W
-    whole = ir.IntType(ops.W)
-    live = whole(-1) if here.mask is None else b.bitcast(here.mask, whole)
+    ops, n = here.ops, 1 if how == "uniform" else here.ops.W
+    whole = Integer(ops.W)
+    live = whole(-1) if here.mask is None else builder.bitcast(here.mask, whole)
     if how == "uniform" and ops.W > 1:
-        live = b.icmp_unsigned("!=", live, whole(0))
+        live = live.differs(0)
     place = ops.slot(ir.ArrayType(I64, n))
     if how == "scattered":
-        b.store(b.ptrtoint(pointer, ir.VectorType(I64, n)), place, align=8)
+        builder.store(builder.ptrtoint(pointer, ir.VectorType(I64, n)), place, align=8)
     else:
         places = pointer if how == "apart" else [ops.advance(pointer, size * k) for k in range(n)]
         for k, each in enumerate(places):
-            b.store(b.ptrtoint(each, I64), b.gep(place, [k], I64))
-    return place, I64(n), b.zext(live, I64)
+            builder.store(builder.ptrtoint(each, I64), builder.gep(place, [k], I64))
+    return place, I64(n), builder.zext(live, I64)
 
 
 class Touching:
@@ -231,25 +229,25 @@ class Touching:
         """Load the facts of the views: for each the addresses (reading, writing) of its map's bit for
         element 0.
         """
-        ops, b, self.about = code.ops, code.b, {}
+        ops, self.about = code.ops, {}
         self.views = [v for v in flat(tuple(code.args)) if isinstance(v, ViewValue)]
         self.n_words = 1 + 2 * len(self.views)
         if not self.views:
             return
         base = code.extra("counter", PTR)
-        samples, *maps = (b.load(code.word(base, k), I64) for k in range(self.n_words))
+        samples, *maps = (builder.load(code.word(base, k), I64) for k in range(self.n_words))
         for view, *both in zip(self.views, maps[::2], maps[1::2]):
             self._view_facts(tally, ops, view, *both, samples, function.args[3])
 
     def _view_facts(self, tally, ops, view, reading, writing, samples, worker):
         """Store the facts of a view at a place, followed by its counters."""
-        b, n = ops.b, KNOWN + 1 + SAMPLES
+        n = KNOWN + 1 + SAMPLES
         about = self.about[view.label] = ops.slot(ir.ArrayType(I64, n))
-        places = [b.gep(about, [k], I64) for k in range(n)]
+        places = [builder.gep(about, [k], I64) for k in range(n)]
         shift = I64(itemsize(view.dtype).bit_length() - 1)
-        worker = b.shl(worker, WORKER)
+        worker = worker << WORKER
         for what, place in zip((shift, reading, writing, samples, worker), places):
-            b.store(what, place)
+            builder.store(what, place)
         names = f"moves {view.label}", *(f"{LATE}{k}" for k in range(SAMPLES))
         tally.counters += [
             (collections.Counter({("", name, ""): 1}), place) for name, place in zip(names, places[KNOWN:])
@@ -276,10 +274,10 @@ class Banks:
         """Count one access, if it is of the sample."""
         if view.store != "(scratch)":
             return
-        b, seen = here.b, here.ops.slot(I64)
-        n = b.load(seen)
-        b.store(b.add(n, 1), seen)
-        with b.if_then(b.icmp_unsigned("==", b.urem(n, SAMPLED), 0)):
+        seen = here.ops.slot(I64)
+        n = builder.load(seen)
+        builder.store(n + 1, seen)
+        with builder.if_then(builder.urem(n, SAMPLED).equals(0)):
             size, counters = itemsize(view.dtype), [tally.counter(here.ops, name) for name in PASSES]
             shift = I64(max(size, BANK).bit_length() - 1)
             _called(here, passes, *_lanes(here, how, pointer, size), shift, *counters)
@@ -296,10 +294,10 @@ class Marked(Named):
         if line not in self.lines:
             self.lines.append(line)
         where = {"line": self.lines.index(line), "column": 1, "scope": self._scope}
-        ops.b.debug_metadata = ops.b.module.add_debug_info("DILocation", where)
+        builder.debug_metadata = builder.module.add_debug_info("DILocation", where)
 
     def begin(self, ops):
-        module, function = ops.b.module, ops.b.function
+        module, function = builder.module, builder.function
         if "llvm.dbg.cu" not in module.namedmetadata:
             flags = ir.IntType(32)(2), "Debug Info Version", ir.IntType(32)(3)
             module.add_named_metadata("llvm.module.flags", list(flags))
@@ -325,10 +323,10 @@ class Marked(Named):
         if label not in self.specials:
             self.specials[label] = _define(here.lower, text, args, label, float_dtype)
         function, results = self.specials[label]
-        x = ops.b.call(function, [ops.get(v) for v in args if v.const is None])
+        x = builder.call(function, [ops.get(v) for v in args if v.const is None])
         if not isinstance(results, tuple):
             return Value(results.dtype, results.kind, x)
-        return tuple(Value(r.dtype, r.kind, ops.b.extract_value(x, k)) for k, r in enumerate(results))
+        return tuple(Value(r.dtype, r.kind, builder.extract_value(x, k)) for k, r in enumerate(results))
 
 
 def _keep_function(function):
@@ -348,16 +346,16 @@ def _define(outer, text, args, label, float_dtype):
     returned = [lower.ops.type_of(v.dtype, v.kind) for v in flat(results)]
     returned = ir.LiteralStructType(returned) if isinstance(results, tuple) else returned[0]
     types = [lower.ops.type_of(v.dtype, v.kind) for v in args if v.const is None]
-    function = _keep_function(ir.Function(ops.b.module, ir.FunctionType(returned, types), label))
-    return function, _fill(function, lower, text, args)
+    function = _keep_function(ir.Function(builder.module, ir.FunctionType(returned, types), label))
+    with builder.elsewhere():
+        return function, _fill(function, lower, text, args)
 
 
 def _fill(function, lower, text, args):
     """Emit the code of a function that returns a source's result, by `lower`; its arguments are the numbers
     that are not constant.
     """
-    builder = Builder(function.append_basic_block())
-    lower.begin(builder)
+    lower.begin(function)
     passed = iter(function.args)
     args = [v if v.const is not None else Value(v.dtype, v.kind, next(passed)) for v in args]
     result = lower.make_place().inline(text, args)

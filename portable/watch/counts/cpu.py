@@ -18,6 +18,7 @@ from ...core.compiler.writing.block import EXTRA
 from ...core.compiler.reading.signature import without_scatter
 from ...core.language.types import UNIFORM, VARYING
 from ..printed_tree import printed_tree
+from ...core.compiler.writing.lines import builder
 from ...core.compiler.writing.values import I64, Value
 from .executed import Executed
 from ...core.machines.cpu import engine, stop, space as launches
@@ -30,15 +31,15 @@ class _WideTeam(CpuTeam):
     """A team of more members than registers have lanes: LLVM compresses no such vectors."""
 
     def append(self, here, view, at, value, keep):
-        ops, b = here.ops, here.b
+        ops = here.ops
         x, mask = ops.get(value, view.dtype, VARYING), ops.get(keep, "bool", VARYING)
         kept, there = ops.const(0), here._replace(mask=None)
         for k in range(ops.W):
-            one = b.extract_element(mask, k)
-            with b.if_then(one):
-                place, own = ops.binary("+", at, kept), b.extract_element(x, k)
+            one = builder.extract_element(mask, k)
+            with builder.if_then(one):
+                place, own = ops.binary("+", at, kept), builder.extract_element(x, k)
                 here.memory.store(there, view, [place], Value(view.dtype, UNIFORM, own))
-            kept = ops.binary("+", kept, Value("int", UNIFORM, b.zext(one, I64)))
+            kept = ops.binary("+", kept, Value("int", UNIFORM, builder.zext(one, I64)))
         return kept
 
 

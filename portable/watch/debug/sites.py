@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from ...errors import CheckError
 from ...core.places.policy import n_indices
-from ...core.compiler.writing.values import I64, PTR
+from ...core.compiler.writing.lines import builder
+from ...core.compiler.writing.values import I8, I64, PTR
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,37 +103,36 @@ class Sites:
         )
 
 
-def emit_reporter(module, behind):
+def emit_reporter(behind):
     """Emit void portable_fault(memory, 7 words): store them, if they are the first, in eight words: those at
     `memory`, or those whose address is stored `behind` bytes after its beginning.
     """
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, *[I64] * 7]), "portable_fault")
+    function = builder.declared("portable_fault", ir.VoidType(), [PTR, *[I64] * 7])
     function.linkage = "internal"
     for name in ("noinline", "cold"):
         function.attributes.add(name)
     memory, *words = function.args
-    b = ir.IRBuilder(function.append_basic_block("begin"))
-    won = b.extract_value(b.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
-    with b.if_then(won):
-        place = memory
-        if behind is not None:
-            place = b.load(b.gep(memory, [I64(behind)], source_etype=ir.IntType(8)), typ=PTR)
-        for k, word in enumerate((I64(1), *words)):
-            b.store(word, b.gep(place, [I64(k)], source_etype=I64))
-    b.ret_void()
+    with builder.elsewhere():
+        builder.begin(function, "begin")
+        won = builder.extract_value(builder.cmpxchg(memory, I64(0), I64(1), "monotonic", "monotonic"), 1)
+        with builder.if_then(won):
+            place = memory if behind is None else builder.load(builder.gep(memory, [behind], I8), PTR)
+            for k, word in enumerate((1, *words)):
+                builder.store(word, builder.gep(place, [k], I64))
+        builder.ret_void()
     return function
 
 
-def spare_word(b, use, pointer_type):
+def spare_word(use, pointer_type):
     """Return a word of a block's shared memory, which each thread sets to 0 when it begins."""
-    name, module = f"spare{use}", b.module
+    name, module = f"spare{use}", builder.module
     place = module.globals.get(name)
     if place is None:
         place = ir.GlobalVariable(module, I64, name, addrspace=pointer_type.addrspace)
         place.initializer, place.linkage = ir.Constant(I64, ir.Undefined), "internal"
         place.type = pointer_type
-        with b.goto_entry_block():
-            b.store(I64(0), place)
+        with builder.goto_entry_block():
+            builder.store(0, place)
     return place
 
 

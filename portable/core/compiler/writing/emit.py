@@ -13,6 +13,7 @@ from ...locks import check_interrupt
 from ...texts.elementary import ELEMENTARY_FILES
 from .flow import OpenCall, Scope
 from .instructions import EMITTED, rounded
+from .lines import builder
 from .loops import emit_loop
 from .members import Members
 from .memory import Memory
@@ -66,9 +67,9 @@ class Emitter:
         self.kernel_name, self.described_team = kernel_name, team
         self.links = {}  # name -> code of a foreign function that this code calls
 
-    def begin(self, builder):
-        """Set the builder for the code that follows; slots belong to its function."""
-        self.ops.b = builder
+    def begin(self, function, name=""):
+        """Emit the code that follows into a new function."""
+        builder.begin(function, name)
         self.watch.begin(self.ops)
 
     def make_place(self, mask=None, tail=False):
@@ -105,10 +106,6 @@ class Here(NamedTuple):
     @property
     def ops(self):
         return self.lower.ops
-
-    @property
-    def b(self):
-        return self.lower.ops.b
 
     @property
     def memory(self):
@@ -191,7 +188,7 @@ class Here(NamedTuple):
         llvm_type = self.ops.type_of(variable.dtype, variable.kind)
         free = (loop.free[variable] for loop in reversed(self.loops) if variable in loop.free)
         place = next(free, None) or self.place_of(variable)
-        x, likely = self.b.load(place, llvm_type), self.scope.likely.get(variable, 0)
+        x, likely = builder.load(place, llvm_type), self.scope.likely.get(variable, 0)
         return Value(variable.dtype, variable.kind, x, likely=likely)
 
     def place_of(self, variable):
@@ -207,15 +204,15 @@ class Here(NamedTuple):
         the element in each iteration."""
         if not self._stays(view, indices):
             return self.memory.load(self, view, indices)
-        loop, b = self.loops[-1], self.b
-        back, jump, n_before = b.block, loop.entry.instructions.pop(), len(b.function.blocks)
+        loop = self.loops[-1]
+        back, jump, n_before = builder.block, loop.entry.instructions.pop(), len(builder.function.blocks)
         loop.entry.terminator = None
-        b.position_at_end(loop.entry)
+        builder.position_at_end(loop.entry)
         result = self.memory.load(self.restricted_to(loop.first, self.alive), view, indices)
-        loop.before |= set(b.function.blocks[n_before:])
-        loop.entry = b.block
-        b.branch(jump.operands[0])
-        b.position_at_end(back)
+        loop.before |= set(builder.function.blocks[n_before:])
+        loop.entry = builder.block
+        builder.branch(jump.operands[0])
+        builder.position_at_end(back)
         return result
 
     def _stays(self, view, indices):
@@ -231,22 +228,20 @@ class Here(NamedTuple):
     # ---- masks
     def drop(self, place):
         """Remove the live lanes from the mask stored at a place, if any."""
-        b = self.b
         if place is not None and self.mask is not None:
-            b.store(b.and_(b.load(place, self.ops.mask_type), b.not_(self.mask)), place)
+            builder.store(builder.load(place, self.ops.mask_type) & ~self.mask, place)
 
     def rejoin(self, node, block):
         """Return the place at which the remaining lanes continue, in a block of a call."""
-        b = self.b
         place = self.loops[-1].current if self.loops else self.call.active
         if place is None or self.ops.W == 1:
             return self
-        live = b.load(place, self.ops.mask_type)
-        here = self.restricted_to(live if self.mask is None else b.and_(self.mask, live))
+        live = builder.load(place, self.ops.mask_type)
+        here = self.restricted_to(live if self.mask is None else self.mask & live)
         if block.parted_from(node.body):
             return here
         # skipped by a pack if all its lanes have returned
-        b.go(b.append_basic_block("more"), self.ops.any_lane(here.mask), here.call.exit_block)
+        builder.go(builder.append_basic_block("more"), self.ops.any_lane(here.mask), here.call.exit_block)
         return here._replace(alive=True)
 
 
@@ -305,13 +300,13 @@ def _chosen(ops, view, views, number):
         here = ops.get(ops.compare("==", number, ops.const(k)), "bool", UNIFORM)
         for n, (a, b) in enumerate(zip(parts, (other.pointer, *other.shape, *other.strides))):
             if a is not b and a != b:
-                parts[n] = ops.b.select(here, word(b), word(a))
+                parts[n] = builder.select(here, word(b), word(a))
     d = len(first.shape) + 1
     return ViewValue(view.label, view.dtype, parts[0], parts[1:d], parts[d:], view.readonly)
 
 
 def _set(here, s):
-    b, variable, loops = here.b, s.variable, here.loops
+    variable, loops = s.variable, here.loops
     place, value, likely = here.place_of(variable), here.value(s.value), here.scope.likely
     likely[variable] = value.difference or likely.get(variable, 0)
     x = here.ops.get(value, variable.dtype, variable.kind)
@@ -321,7 +316,7 @@ def _set(here, s):
         own = None if s.block.parted_from(s.loop.body) else last.free[variable]
     for target in (place, *(loop.free[variable] for loop in loops if variable in loop.free)):
         keeps = blended and target is not own
-        b.store(b.select(here.mask, x, b.load(target, x.type)) if keeps else x, target)
+        builder.store(builder.select(here.mask, x, builder.load(target, x.type)) if keeps else x, target)
     return here
 
 
@@ -343,57 +338,57 @@ def _selected(here, c, nodes):
             _operation(here, node)
     for a, b in zip(sets, sets[len(sets) // 2 :]):
         x = here.ops.select(c, here.value(a.value), here.value(b.value))
-        here.b.store(here.ops.get(x, a.variable.dtype, a.variable.kind), here.place_of(a.variable))
+        builder.store(here.ops.get(x, a.variable.dtype, a.variable.kind), here.place_of(a.variable))
     return here
 
 
 def _branching_if(here, s, c):
-    b, bodies = here.b, inside(s)
-    *begins, after = b.blocks(*("then", "else")[: len(bodies)], "after")
-    b.cbranch(here.ops.get(c, "bool", UNIFORM), *(*begins, after)[:2])
+    bodies = inside(s)
+    *begins, after = builder.blocks(*("then", "else")[: len(bodies)], "after")
+    builder.cbranch(here.ops.get(c, "bool", UNIFORM), *(*begins, after)[:2])
     reached = len(bodies) == 1
     for begin, body in zip(begins, bodies):
-        b.position_at_end(begin)
+        builder.position_at_end(begin)
         if here.block(body):
             reached = True
-            b.branch(after)
-    b.position_at_end(after)
+            builder.branch(after)
+    builder.position_at_end(after)
     if reached:
         return here
-    b.unreachable()
+    builder.unreachable()
 
 
 def _masked_if(here, s, c):
-    ops, b = here.ops, here.b
+    ops = here.ops
     for body, skip, holds in zip(inside(s), s.heavy, (True, False)):
         mask = ops.narrowed(here.mask, c, holds)
         if skip:  # a branch around it, for the case that no lane enters, pays
-            lanes, after = b.blocks("lanes", "after")
-            b.go(lanes, ops.any_lane(mask), after)
+            lanes, after = builder.blocks("lanes", "after")
+            builder.go(lanes, ops.any_lane(mask), after)
         there = here.restricted_to(mask, skip).block(body)
         if skip:
             if there:
-                b.branch(after)
-            b.position_at_end(after)
+                builder.branch(after)
+            builder.position_at_end(after)
     return here
 
 
 def _call(here, node):
-    ops, b = here.ops, here.b
+    ops = here.ops
     if here.lower.watch.call(here, node):
         return here
     call = OpenCall(here.call.depth + 1 if here.call else 1)
     inner = here._replace(call=call, loops=(), own=here.own or node.text.file in ELEMENTARY_FILES)
     if not node.text.single_return:
-        call.exit_block = b.append_basic_block("exit")
+        call.exit_block = builder.append_basic_block("exit")
         if ops.W > 1 and node.varying_return:
             call.active = ops.slot(here.ops.mask_type)
-            b.store(ops.mask_value(here.mask), call.active)
+            builder.store(ops.mask_value(here.mask), call.active)
     there = inner.block(node.body)
     if call.exit_block:
         if there:
-            b.branch(call.exit_block)
-        b.position_at_end(call.exit_block)
+            builder.branch(call.exit_block)
+        builder.position_at_end(call.exit_block)
     return here
 
 
@@ -402,7 +397,7 @@ def _leave(here, s):
     loop = here.loops[-1] if s.how != "return" else None
     if s.together or here.ops.W == 1:
         ends = call.exit_block if loop is None else loop.exit_block if s.how == "break" else loop.next_block
-        here.b.branch(ends)
+        builder.branch(ends)
         return None
     if loop is None:
         here.drop(call.active)

@@ -5,10 +5,11 @@ import itertools
 from llvmlite import ir
 
 from ... import registry
+from ...locks import compile_alone
 from .metadata import Disjoint, range_below
 from .emit import Emitter
 from .block import EXTRA
-from .lines import Builder
+from .lines import builder
 from ..reading.team import combine_states, finished, lifted, widened
 from ..reading.tree import flat
 from ...language.types import SHORT, UNIFORM, VARYING, Record, in_parts, itemsize, named
@@ -21,8 +22,8 @@ def arguments(signature, ops, names, block):
 
     def take(llvm_type):
         """Return the next word of the block."""
-        place = ops.b.gep(block, [8 * next(places)], I8, inbounds=True)
-        return ops.b.load(place, llvm_type, align=8)
+        place = builder.gep(block, [8 * next(places)], I8, inbounds=True)
+        return builder.load(place, llvm_type, align=8)
 
     return [_value(ops, take, name, spec) for name, spec in zip(names, signature.specs)]
 
@@ -38,7 +39,7 @@ def _value(ops, take, name, spec):
         return spec[1]
     if spec[0] == "number":
         if spec[1] == "bool":
-            return Value("bool", UNIFORM, ops.b.icmp_signed("!=", take(I64), 0))
+            return Value("bool", UNIFORM, take(I64).differs(0))
         return Value(spec[1], UNIFORM, take(SCALAR[ops.strong(spec[1])]))
     return _view(ops, take, name, *spec)
 
@@ -48,7 +49,7 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
     shape = [take(I64) for _ in range(ndim)]
     if apart and ops.target.straight and not ops.target.crowded:
         for extent in shape:
-            extent.text += range_below(ops.b.module, SHORT)
+            extent.text += range_below(builder.module, SHORT)
     strides = [take(I64) for _ in range(ndim)]
     if contiguous_last and ndim:
         strides[-1] = itemsize(dtype)
@@ -60,15 +61,17 @@ def _view(ops, take, name, what, dtype, ndim, contiguous_last, readonly, apart=F
     return view
 
 
+@compile_alone
 def text_of(entry, target, emit):
     """Return the LLVM IR of an entry that `emit(code)` writes, for one lane at a time if packs do not pay."""
-    try:
-        code = Code(entry, target)
-        emit(code)
-    except Unpacked as why:
-        entry.one_lane(str(why))
-        code = Code(entry, target)
-        emit(code)
+    with builder.elsewhere():
+        try:
+            code = Code(entry, target)
+            emit(code)
+        except Unpacked as why:
+            entry.one_lane(str(why))
+            code = Code(entry, target)
+            emit(code)
     if not target.crowded:
         code.lower.memory.facts.write_to(code.module)
     text, links = str(code.module), code.lower.links
@@ -97,8 +100,7 @@ class Code:
     def open(self, function):
         """Begin the entry function: its arguments are loaded before the first branch, so that slots come
         first."""
-        self.b = Builder(function.append_basic_block("begin"))
-        self.lower.begin(self.b)
+        self.lower.begin(function, "begin")
         self.block = function.args[0]
         self.args = arguments(self.signature, self.ops, self.entry.params, self.block)
         self.scatters = [v for v in flat(tuple(self.args)) if getattr(v, "scatter", False)]
@@ -109,20 +111,19 @@ class Code:
         """Return the bytes of a contiguous view."""
         size = I64(itemsize(view.dtype))
         for extent in view.shape:
-            size = self.b.mul(size, extent)
+            size = size * extent
         return size
 
     def jump(self, name):
         """Branch to a new block and continue there; return the previous block."""
-        b = self.b
-        left, block = b.block, b.append_basic_block(name)
-        b.go(block)
+        left, block = builder.block, builder.append_basic_block(name)
+        builder.go(block)
         return left
 
     def extra(self, name, llvm_type=I64):
         word = self.signature.n_words + EXTRA.index(name)
-        place = self.b.gep(self.block, [8 * word], I8, inbounds=True)
-        return self.b.load(place, llvm_type, align=8)
+        place = builder.gep(self.block, [8 * word], I8, inbounds=True)
+        return builder.load(place, llvm_type, align=8)
 
     def bounds(self):
         """Return begin and end of each dimension of a box."""
@@ -131,24 +132,23 @@ class Code:
     def loop(self, begin, end, step, body, metadata=""):
         """Emit a loop over index = begin, begin + step, ... while index + step <= end; return the first
         remaining index."""
-        b = self.b
         by = step if isinstance(step, ir.Value) else I64(step)
-        limit = b.sub(end, b.sub(by, 1))  # computed before the loop: saves an addition per iteration
+        limit = end - (by - 1)  # computed before the loop: saves an addition per iteration
         counter = self.ops.slot(I64)
-        b.store(begin, counter)
-        head, inside, done = b.blocks("packs", "pack", "rest")
-        b.go(head)
-        index = b.load(counter)
-        b.go(inside, b.icmp_signed("<", index, limit), done)
+        builder.store(begin, counter)
+        head, inside, done = builder.blocks("packs", "pack", "rest")
+        builder.go(head)
+        index = builder.load(counter)
+        builder.go(inside, index < limit, done)
         body(index)
-        b.store(b.add_nsw(index, by), counter)
-        b.branch(head).text += metadata
-        b.position_at_end(done)
-        return b.load(counter)
+        builder.store(builder.add_nsw(index, by), counter)
+        builder.branch(head).text += metadata
+        builder.position_at_end(done)
+        return builder.load(counter)
 
     def steps(self, begin, end, step, *more):
         """Emit a loop over range(begin, end, step); `more`: its body, and metadata of its branch."""
-        self.loop(begin, self.b.add_nsw(self.b.sub(end, 1), step), step, *more)
+        self.loop(begin, builder.add_nsw(end - 1, step), step, *more)
 
     def visit(self, index, mask=None, outer=((),), slot=0):
         """Emit the kernel at one index (or pack, or team), and accumulate its result in accumulator `slot`.
@@ -208,7 +208,7 @@ class Code:
             old = self.loaded(self.accumulators[k, slot][0], places)
             for v, o, p in zip(combine_states(here, reducer, old, state), old, places):
                 x = ops.get(v, o.dtype, o.kind)
-                ops.b.store(x if here.mask is None else ops.b.select(here.mask, x, o.ir), p)
+                builder.store(x if here.mask is None else builder.select(here.mask, x, o.ir), p)
 
     def _of_member_0(self, value):
         """Return a value of member 0, which represents its team."""
@@ -220,7 +220,7 @@ class Code:
 
     def loaded(self, like, places):
         return tuple(
-            Value(v.dtype, v.kind, self.ops.b.load(p, self.ops.type_of(v.dtype, v.kind)))
+            Value(v.dtype, v.kind, builder.load(p, self.ops.type_of(v.dtype, v.kind)))
             for v, p in zip(like, places)
         )
 
@@ -228,9 +228,9 @@ class Code:
         if (k, slot) not in self.accumulators:
             ops = self.ops
             places = [ops.slot(ops.type_of(v.dtype, v.kind)) for v in state]
-            with ops.b.goto_block(self.resets):
+            with builder.goto_block(self.resets):
                 for v, identity, p in zip(state, self.identity(reducer, state), places):
-                    ops.b.store(ops.get(identity, None, v.kind), p)
+                    builder.store(ops.get(identity, None, v.kind), p)
             self.accumulators[k, slot] = state, places
         return self.accumulators[k, slot][1]
 
@@ -251,13 +251,13 @@ class Code:
         finals = [finished(self.lower.make_place(), r, state) for r, state in zip(self.reducers, totals)]
         first = self.signature.n_words + len(EXTRA)
         for k, v in enumerate(v for f in finals for v in flat(f)):
-            place = self.b.load(self.word(self.block, first + k), PTR)
-            self.b.store(self.ops.get(v, None, UNIFORM), place)
+            place = builder.load(self.word(self.block, first + k), PTR)
+            builder.store(self.ops.get(v, None, UNIFORM), place)
 
     def write_words(self, states, place):
         """Emit stores of states as 8-byte words from `place`."""
         for k, v in enumerate(v for state in states for v in state):
-            self.b.store(self.ops.get(v, None, UNIFORM), self.word(place, k))
+            builder.store(self.ops.get(v, None, UNIFORM), self.word(place, k))
 
     def read_words(self, states, place):
         """Return states shaped like `states`, read from 8-byte words."""
@@ -265,11 +265,11 @@ class Code:
         return [self.loaded(state, (self.word(place, next(words)) for _ in state)) for state in states]
 
     def word(self, place, k):
-        return self.b.gep(place, [k], I64)
+        return builder.gep(place, [k], I64)
 
     def partial(self, partials, number):
         """Return the address of the partial states with this number."""
-        return self.word(partials, self.b.mul(number, self.entry.state_words))
+        return self.word(partials, number * self.entry.state_words)
 
     def folding(self, states, partials):
         """Return a function that combines the partial states with a given number into accumulators, shaped
@@ -281,6 +281,6 @@ class Code:
             parts = self.read_words(states, self.partial(partials, number))
             for reducer, part, row in zip(self.reducers, parts, rows):
                 for v, p in zip(self.combined(reducer, self.loaded(part, row), part), row):
-                    self.b.store(self.ops.get(v), p)
+                    builder.store(self.ops.get(v), p)
 
         return fold

@@ -10,6 +10,7 @@ from functools import partial
 from ..reading.callables import text_of, texts
 from ..reading.team import combine_states
 from ...language.types import UNIFORM, UNSIGNED, VARYING, arithmetic, common_float, is_float, is_weak
+from .lines import builder
 from .values import Ops, Value
 
 
@@ -76,18 +77,18 @@ def _from_bits(here, o, a):
 
 def _reinterpreted(ops, v, dtype, to):
     kind = VARYING if v.kind != UNIFORM else UNIFORM
-    return Value(to, kind, ops.b.bitcast(ops.get(v, dtype, kind), ops.type_of(to, kind)))
+    return Value(to, kind, builder.bitcast(ops.get(v, dtype, kind), ops.type_of(to, kind)))
 
 
 def _lanes(here, o, c):
     """Return `any` or `all` of a condition over the live lanes."""
-    ops, b = here.ops, here.b
+    ops = here.ops
     if ops.W == 1 or c.kind == UNIFORM:
         return c
     c = ops.get(c, "bool", VARYING)
-    c = c if o.attr == "any" else b.not_(c)
-    some = ops.any_lane(c if here.mask is None else b.and_(c, here.mask))
-    return Value("bool", UNIFORM, some if o.attr == "any" else b.not_(some))
+    c = c if o.attr == "any" else ~c
+    some = ops.any_lane(c if here.mask is None else c & here.mask)
+    return Value("bool", UNIFORM, some if o.attr == "any" else ~some)
 
 
 def _math(here, o, *values):

@@ -1,13 +1,15 @@
-"""Provide llvmlite's builder with frequent instructions written directly as strings.
+"""Provide `builder`, which inserts instructions where code is emitted, and values with Python's operators.
 
-llvmlite builds an object with lists of operands for each instruction, and the string at the end, which takes
-twice as long as all other steps of emission. llvmlite still builds the rare instructions.
+One entry is emitted at a time (see `Entry.text`), so there is one builder. It writes frequent instructions
+directly as strings: llvmlite builds an object with lists of operands for each instruction, and the string at
+the end, which takes twice as long as all other steps of emission. llvmlite still builds the rare ones.
 """
 
 import functools
+from contextlib import contextmanager
 
 from llvmlite import ir
-from llvmlite.ir.instructions import PredictableInstr
+from llvmlite.ir.instructions import AtomicRMW, ExtractValue, LoadAtomicInstr, PredictableInstr
 
 _I1, VOID, _PTR = ir.IntType(1), ir.VoidType(), ir.PointerType()
 _packs = {}
@@ -21,14 +23,31 @@ def pack_of(scalar, n):
     return _packs[key]
 
 
+class Operand:
+    """Value with Python's operators, which emit instructions on integers: `>>` and comparisons are signed."""
+
+    def equals(self, other):
+        return builder.icmp_signed("==", self, other)
+
+    def differs(self, other):
+        return builder.icmp_signed("!=", self, other)
+
+    def __invert__(self):
+        return self ^ -1
+
+
+class Number(Operand, ir.Constant):
+    """Constant integer."""
+
+
 class Integer(ir.IntType):
     """Integer type with cached constants."""
 
     _instance_cache = {}
-    __call__ = functools.lru_cache(1024, typed=True)(ir.Constant)
+    __call__ = functools.lru_cache(1024, typed=True)(Number)
 
 
-class Written(ir.Constant):
+class Written(Operand, ir.Constant):
     """Constant vector with a given string."""
 
     def __init__(self, vector, text):
@@ -50,7 +69,7 @@ def full(scalar, n, number):
     return Written(pack_of(scalar, n), f"splat ({scalar} {scalar(number).get_reference()})")
 
 
-class Line(PredictableInstr):
+class Line(Operand, PredictableInstr):
     """Instruction as a string of IR: later changes of `operands` have no effect."""
 
     metadata, flags = {}, ()
@@ -90,6 +109,33 @@ def _like(x, y):
     return like(x, y).get_reference()
 
 
+class Argument(Operand, ir.Argument):
+    """Argument of a function."""
+
+
+class Call(Operand, ir.CallInstr):
+    """Call of inline assembly."""
+
+
+class Extracted(Operand, ExtractValue):
+    """Part of a structure."""
+
+
+class Atomic(Operand, AtomicRMW):
+    """Atomic operation."""
+
+
+class AtomicLoad(Operand, LoadAtomicInstr):
+    """Atomic load."""
+
+
+class Phi(Operand, ir.PhiInstr):
+    """Value of the block that was left last."""
+
+
+_WITH_OPERATORS = {c.__bases__[1]: c for c in (Argument, Call, Extracted, Atomic, AtomicLoad, Phi)}
+
+
 class Builder(ir.IRBuilder):
     """Builder of lines; LLVM checks the types of operands.
 
@@ -105,8 +151,34 @@ class Builder(ir.IRBuilder):
         self._anchor += 1
         return made
 
-    def not_(self, x):
-        return self.xor(x, -1)
+    def _insert(self, made):
+        made.__class__ = _WITH_OPERATORS.get(made.__class__, made.__class__)
+        super()._insert(made)
+
+    @contextmanager
+    def elsewhere(self):
+        """Return to this place at the end of a context, which emits other functions."""
+        before = {**vars(self)}
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
+    def begin(self, function, name=""):
+        """Continue at the beginning of a new function."""
+        self.debug_metadata = None
+        self.position_at_end(function.append_basic_block(name))
+        for argument in function.args:
+            argument.__class__ = Argument
+
+    def declared(self, name, result, arguments):
+        """Return the function of this name in the module."""
+        known = self.module.globals.get(name)
+        return known or ir.Function(self.module, ir.FunctionType(result, arguments), name)
+
+    def call_named(self, name, args, result):
+        """Call a function by its name."""
+        return self.call(self.declared(name, result, [a.type for a in args]), args)
 
     def slot(self, typ):
         """Return a stack slot, initialised to zero."""
@@ -213,3 +285,15 @@ for _op in "trunc zext sext fptrunc fpext bitcast fptoui uitofp fptosi sitofp pt
     _MADE[_op] = _cast(_op)
 for _name, _method in _MADE.items():
     setattr(Builder, _name, _method)
+builder = Builder()
+
+
+def _operator(emit, *how):
+    return lambda x, y: emit(builder, *how, x, y)
+
+
+_OPERATORS = "__add__ __sub__ __mul__ __and__ __or__ __xor__ __lshift__ __rshift__".split()
+for _name, _method in zip(_OPERATORS, "add sub mul and_ or_ xor shl ashr".split()):
+    setattr(Operand, _name, _operator(_MADE[_method]))
+for _name, _how in zip("__lt__ __le__ __gt__ __ge__".split(), ("<", "<=", ">", ">=")):
+    setattr(Operand, _name, _operator(_MADE["icmp_signed"], _how))

@@ -32,7 +32,7 @@ class Members:
             rounded = aligned(n_bytes)
         else:
             more = ops.plus(n_bytes, ALIGN - 1)
-            rounded = ops.b.and_(more, more.type(-ALIGN))
+            rounded = more & more.type(-ALIGN)
         self.used = ops.plus(self.used, rounded)
         strides, step = [], itemsize(dtype)
         for extent in reversed(shape):

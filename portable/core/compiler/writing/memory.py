@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from .metadata import Facts
 from .atomic import atomic_step
-from .lines import pack_of_numbers
+from .lines import Number, builder, pack_of_numbers
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue, suffix
 
@@ -33,25 +33,24 @@ class Memory:
 
     def __init__(self, ops, watch):
         self.ops, self.watch, self.facts, self._dummies = ops, watch, Facts(), {}
-        self.hints = None  # replaces `b` for loads and stores of single elements, to add cache hints
+        self.hints = None  # replaces `builder` for loads and stores of single elements, to add cache hints
 
     def port(self, view):
         """Return the builder for loads and stores of a view's elements; a private array's stay in
         registers."""
-        return self.ops.b if view.lanes_last or self.hints is None else self.hints
+        return builder if view.lanes_last or self.hints is None else self.hints
 
     def dummy(self):
         """Return the address of 64 bytes that are never read."""
-        b = self.ops.b
-        if b.function not in self._dummies:
-            with b.goto_entry_block():
-                self._dummies[b.function] = b.alloca(ir.ArrayType(I64, 8))
-        return self._dummies[b.function]
+        if builder.function not in self._dummies:
+            with builder.goto_entry_block():
+                self._dummies[builder.function] = builder.alloca(ir.ArrayType(I64, 8))
+        return self._dummies[builder.function]
 
     # ---- new arrays
     def table(self, view):
         """Return the view of a constant table."""
-        module = self.ops.b.module
+        module = builder.module
         dtype, shape, strides = row_major(self.ops.strong(view.dtype), view.shape)
         data = np.array(view.data, dtype).tobytes()
         name = f"table_{hashlib.sha256(data).hexdigest()[:16]}"
@@ -64,9 +63,9 @@ class Memory:
 
     def private(self, view):
         """Return an array private to each lane."""
-        b, (dtype, shape, strides) = self.ops.b, row_major(view.dtype, view.shape)
-        with b.goto_entry_block():
-            place = b.alloca(ir.ArrayType(memory_type(dtype), math.prod(shape) * self.ops.W))
+        dtype, shape, strides = row_major(view.dtype, view.shape)
+        with builder.goto_entry_block():
+            place = builder.alloca(ir.ArrayType(memory_type(dtype), math.prod(shape) * self.ops.W))
             place.align, place.type = 64, PTR
         return ViewValue(view.label, dtype, place, shape, strides, lanes_last=True, store="(local)")
 
@@ -127,16 +126,16 @@ class Memory:
     def pointers(self, pointer, offsets):
         """Return a vector of pointers at offsets from a pointer."""
         ops = self.ops
-        start = ops.splat(ops.b.ptrtoint(pointer, I64))
+        start = ops.splat(builder.ptrtoint(pointer, I64))
         if offsets.type != ir.VectorType(I64, ops.W):
             return start
-        return ops.b.inttoptr(ops.b.add(start, offsets), ir.VectorType(PTR, ops.W))
+        return builder.inttoptr(start + offsets, ir.VectorType(PTR, ops.W))
 
     def _guarded(self, here, pointer):
         """Return the pointer, or that of a dummy if no lane is live."""
         if here.mask is None or here.alive or self.ops.W == 1:
             return pointer
-        return self.ops.b.select(self.ops.any_lane(here.mask), pointer, self.dummy())
+        return builder.select(self.ops.any_lane(here.mask), pointer, self.dummy())
 
     def _row_pointer(self, here, pointer, view, indices):
         """Return the pointer of a pack's row. A private array may be accessed under any mask if its indices
@@ -153,14 +152,14 @@ class Memory:
         """Return the number at an element, for each lane if any index varies."""
         dtype, x = view.dtype, self._fetched(here, view, indices)
         if dtype == "bool":
-            x = self.ops.b.icmp_unsigned("!=", x, 0)
+            x = x.differs(0)
         mixed = any(v.kind != UNIFORM for v in indices) or view.prefix or view.lanes_last
         return Value(loaded_dtype(dtype), VARYING if mixed else UNIFORM, self._loaded(x, dtype))
 
     def _fetched(self, here, view, indices):
         """Return an element loaded from memory: one for all lanes, or a vector."""
         how, pointer = self.place(here, view, indices, 1)
-        element, align, b = memory_type(view.dtype), itemsize(view.dtype), self.ops.b
+        element, align = memory_type(view.dtype), itemsize(view.dtype)
         vector, note = ir.VectorType(element, self.ops.W), partial(self.facts.note, view)
         if how == "uniform":
             return note(self.port(view).load(self._guarded(here, pointer), element, align=align))
@@ -169,7 +168,7 @@ class Memory:
         if how == "pairs":
             return self._load_of_pairs(here, pointer, element, align, int(indices[-1].const))
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            return note(b.load(self._row_pointer(here, pointer, view, indices), vector, align=align))
+            return note(builder.load(self._row_pointer(here, pointer, view, indices), vector, align=align))
         if here.mask is None:
             return self._gathered(here, indices, pointer, vector, align)
         what = "load" if how == "contiguous" else "gather"
@@ -181,15 +180,15 @@ class Memory:
         if all(v.likely != 1 for v in indices):
             return gathered()
         first, steps = ops.lane(pointers, 0), pack_of_numbers(I64, tuple(range(0, size * ops.W, size)))
-        consecutive = ops.all_lanes(ops.b.icmp_unsigned("==", pointers, self.pointers(first, steps)))
-        return ops.chosen(consecutive, partial(ops.b.load, first, vector, align=size), gathered)
+        consecutive = ops.all_lanes(pointers.equals(self.pointers(first, steps)))
+        return ops.chosen(consecutive, partial(builder.load, first, vector, align=size), gathered)
 
     def _load_each(self, view, places, vector, align):
         """Return a vector loaded by one load for each lane."""
-        b, x = self.ops.b, ir.Constant(vector, ir.Undefined)
+        x = ir.Constant(vector, ir.Undefined)
         for k, place in enumerate(places):
-            one = self.facts.note(view, b.load(place, vector.element, align=align))
-            x = b.insert_element(x, one, I32(k))
+            one = self.facts.note(view, builder.load(place, vector.element, align=align))
+            x = builder.insert_element(x, one, I32(k))
         return x
 
     def _masked_load(self, here, what, pointer, vector, align, mask):
@@ -203,9 +202,9 @@ class Memory:
                 return ops.chosen(ops.any_lane(mask), tail, lambda: zero)
             places = self._all_places(here, pointer, align)
             x = self._masked_load(here._replace(mask=None), "gather", places, vector, align, None)
-            return ops.b.select(mask, x, zero)
+            return builder.select(mask, x, zero)
         mask = mask or ops.target.whole_mask(ops)
-        return ops.call(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
+        return builder.call_named(self._masked_name(what, vector), [pointer, I32(align), mask, zero], vector)
 
     def _one_by_one(self, here, what, vector):
         """Return True if a masked access is emitted lane by lane without branches, where LLVM would emit a
@@ -219,42 +218,42 @@ class Memory:
         """Return each lane's address, or a dummy's where the mask is not set."""
         if pointer.type == PTR:
             _, pointer = self._each_lanes(here, pointer, size, None)
-        return self.ops.b.select(here.mask, pointer, self.ops.splat(self.dummy()))
+        return builder.select(here.mask, pointer, self.ops.splat(self.dummy()))
 
     def _load_of_pairs(self, here, pointer, element, align, k):
         """Return the k-th number of each lane's pair, by one load of all pairs."""
         ops = self.ops
         vector, first = ir.VectorType(element, 2 * ops.W), ops.advance(pointer, -k * align)
         if here.mask is None:
-            both = ops.b.load(first, vector, align=align)
+            both = builder.load(first, vector, align=align)
         else:
             both = self._masked_load(here, "load", first, vector, align, self._doubled(here.mask))
         return self._shuffled(both, range(k, vector.count, 2))
 
     def _loaded(self, x, dtype):
         """Return a loaded value as a number."""
-        ops, b = self.ops, self.ops.b
+        ops = self.ops
         if dtype == "bfloat16":  # the upper half of a float32
-            return b.bitcast(b.shl(b.zext(x, ops.shaped(I32, x)), 16), ops.shaped(F32, x))
-        x = b.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
+            return builder.bitcast(builder.zext(x, ops.shaped(I32, x)) << 16, ops.shaped(F32, x))
+        x = builder.bitcast(x, ops.shaped(F16, x)) if dtype == "float16" else x
         return ops.convert(x, dtype, loaded_dtype(dtype))
 
     def _stored(self, value, dtype, kind=None):
         """Return a value in the form for memory: a float16 or bfloat16 is converted by way of float32, to the
         nearest, half to even."""
-        ops, b = self.ops, self.ops.b
+        ops = self.ops
         if dtype not in ("float16", "bfloat16"):
             x = ops.get(value, dtype, kind)
-            return b.zext(x, ops.shaped(I8, x)) if dtype == "bool" else x
+            return builder.zext(x, ops.shaped(I8, x)) if dtype == "bool" else x
         x = ops.get(value, "float32", kind)
         if dtype == "float16":
-            return b.bitcast(ops.convert(x, "float32", dtype), ops.shaped(I16, x))
-        bits = b.bitcast(x, ops.shaped(I32, x))
-        upper = b.lshr(bits, 16)
-        rounded = b.lshr(b.add(b.add(bits, 0x7FFF), b.and_(upper, 1)), 16)
-        nan = b.or_(b.and_(upper, 0x8000), 0x7FC0)
-        bits = b.select(b.fcmp_unordered("uno", x, x), nan, rounded)
-        return b.trunc(bits, ops.shaped(I16, x))
+            return builder.bitcast(ops.convert(x, "float32", dtype), ops.shaped(I16, x))
+        bits = builder.bitcast(x, ops.shaped(I32, x))
+        upper = builder.lshr(bits, 16)
+        rounded = builder.lshr(bits + 0x7FFF + (upper & 1), 16)
+        nan = (upper & 0x8000) | 0x7FC0
+        bits = builder.select(builder.fcmp_unordered("uno", x, x), nan, rounded)
+        return builder.trunc(bits, ops.shaped(I16, x))
 
     def _masked_name(self, what, vector):
         places = "p0" if what in ("load", "store") else f"v{self.ops.W}p0"
@@ -262,9 +261,8 @@ class Memory:
 
     def _shuffled(self, x, order):
         """Return the elements of a vector in this order."""
-        return self.ops.b.shuffle_vector(
-            x, ir.Constant(x.type, ir.Undefined), pack_of_numbers(I32, tuple(order))
-        )
+        undefined = ir.Constant(x.type, ir.Undefined)
+        return builder.shuffle_vector(x, undefined, pack_of_numbers(I32, tuple(order)))
 
     def _doubled(self, x):
         """Return a vector with each element twice."""
@@ -281,10 +279,10 @@ class Memory:
             return
         x = self._stored(value, dtype, VARYING)
         if how == "contiguous" and (here.mask is None or view.lanes_last):
-            pointer, b = self._row_pointer(here, pointer, view, indices), self.ops.b
+            pointer = self._row_pointer(here, pointer, view, indices)
             if here.mask is not None:  # dead lanes keep their old values
-                x = b.select(here.mask, x, b.load(pointer, x.type, align=align))
-            self.facts.note(view, b.store(x, pointer, align=align))
+                x = builder.select(here.mask, x, builder.load(pointer, x.type, align=align))
+            self.facts.note(view, builder.store(x, pointer, align=align))
         elif how == "pairs":
             self._store_of_pairs(here, x, pointer, align, int(indices[-1].const))
         else:
@@ -294,7 +292,7 @@ class Memory:
         """Emit a store for each live lane."""
         if how == "apart":
             for k, place in enumerate(pointer):
-                self.facts.note(view, self.ops.b.store(self.ops.lane(x, k), place, align=align))
+                self.facts.note(view, builder.store(self.ops.lane(x, k), place, align=align))
             return
         if how == "uniform":  # the last live lane's value remains, as in a loop over the lanes
             pointer = self.pointers(pointer, self.ops.full(I64, 0))
@@ -305,19 +303,19 @@ class Memory:
         """Emit a masked store or scatter of a vector."""
         if self._one_by_one(here, what, x.type):
             if not here.tail:
-                with self.ops.b.if_then(self.ops.any_lane(mask)):
+                with builder.if_then(self.ops.any_lane(mask)):
                     self._masked_store(here._replace(tail=True), what, x, pointer, align, mask)
                 return
             what, pointer, mask = "scatter", self._all_places(here, pointer, align), None
         args = [x, pointer, I32(align), mask or self.ops.target.whole_mask(self.ops)]
-        self.ops.call(self._masked_name(what, x.type), args, _VOID)
+        builder.call_named(self._masked_name(what, x.type), args, _VOID)
 
     def _store_of_pairs(self, here, x, pointer, align, k):
         """Emit a store of each lane's number as the k-th of its pair."""
         ops, x = self.ops, self._doubled(x)
-        mask = ir.Constant(ir.VectorType(I1, 2 * ops.W), [j % 2 == k for j in range(2 * ops.W)])
+        mask = Number(ir.VectorType(I1, 2 * ops.W), [j % 2 == k for j in range(2 * ops.W)])
         if here.mask is not None:
-            mask = ops.b.and_(mask, self._doubled(here.mask))
+            mask = mask & self._doubled(here.mask)
         self._masked_store(here, "store", x, ops.advance(pointer, -k * align), align, mask)
 
     # ---- atomics
@@ -333,17 +331,16 @@ class Memory:
         kind = values[0].type
         slot = ops.slot(kind) if want_old else None
         for k in range(ops.W):
-            with ops.b.if_then(I1(1) if here.mask is None else ops.lane(here.mask, k)):
+            with builder.if_then(I1(1) if here.mask is None else ops.lane(here.mask, k)):
                 place = self._lane_pointer(how, pointer, k, view, indices)
                 old = atomic_step(ops, op, place, *(v and ops.lane(v, k) for v in values), view, want_old)
                 if want_old:
                     self._put(slot, kind, k, old)
-        return Value(dtype, VARYING, ops.b.load(slot, kind)) if want_old else None
+        return Value(dtype, VARYING, builder.load(slot, kind)) if want_old else None
 
     def _put(self, slot, kind, k, x):
         """Emit a store of lane k's number into the pack in a slot."""
-        b = self.ops.b
-        b.store(b.insert_element(b.load(slot, kind), x, I32(k)), slot)
+        builder.store(builder.insert_element(builder.load(slot, kind), x, I32(k)), slot)
 
     def _lane_pointer(self, how, pointer, k, view, indices):
         ops = self.ops

@@ -3,6 +3,7 @@
 import copy
 
 from ...language.types import UNIFORM
+from .lines import builder
 from .values import ViewValue
 
 
@@ -81,5 +82,5 @@ def _bound(ops, v, extent):
     bound = ops.index_number(v)
     if isinstance(bound, int):
         return ops.larger(ops.plus(extent, bound), 0) if bound < 0 else ops.smaller(bound, extent)
-    behind = ops.b.select(ops.b.icmp_signed("<", bound, 0), ops.b.add(bound, extent), bound)
+    behind = builder.select(bound < 0, bound + extent, bound)
     return ops.smaller(ops.larger(behind, 0), extent)

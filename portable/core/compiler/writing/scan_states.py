@@ -1,17 +1,16 @@
 """Load and store states of several numbers, for the scans of all machines."""
 
-from llvmlite import ir
-
 from ...language.types import VARYING
 from ..reading.team import finished
 from ..reading.tree import flat
+from .lines import builder
 from .values import I64, Value
 
 
-def words_of(ops, place, index, n):
+def words_of(place, index, n):
     """Return the addresses of the n consecutive words of a state."""
-    b, first = ops.b, index if n == 1 else ops.b.mul(index, ir.Constant(index.type, n))
-    return [b.gep(place, [b.add(first, ir.Constant(index.type, k)) if k else first], I64) for k in range(n)]
+    first = index if n == 1 else index * n
+    return [builder.gep(place, [first + k if k else first], I64) for k in range(n)]
 
 
 class Scanned:
@@ -22,10 +21,6 @@ class Scanned:
         self.code, self.ops, self.kind, self.extra = code, code.ops, code.policy_kind, code.extra
         (self.reducer,) = code.reducers
         self.state = tuple(Value(v.dtype, kind, None) for v in code.entry.states[0])
-
-    @property
-    def b(self):
-        return self.code.b
 
     def _contributed(self, index, mask=None):
         """Return the state of the kernel's contribution at an index, or at a pack of them."""
@@ -42,7 +37,7 @@ class Scanned:
 
     def _write(self, state, places):
         for x, v, p in zip(state, self.state, places):
-            self.b.store(self.ops.get(x, v.dtype), p)
+            builder.store(self.ops.get(x, v.dtype), p)
 
     def _finished(self, state):
         """Return the numbers of the prefix for a state."""

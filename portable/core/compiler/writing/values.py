@@ -10,7 +10,7 @@ from functools import partialmethod
 from llvmlite import ir
 
 from .arithmetic import emit_arithmetic
-from .lines import Integer, Written, full, pack_of, pack_of_numbers
+from .lines import Integer, builder, Written, full, pack_of, pack_of_numbers
 from ...language.types import (
     BITS,
     CONSECUTIVE,
@@ -131,7 +131,7 @@ _BESIDE = {"<": ("<=", -1), ">": (">=", 1), "<=": ("<", 1), ">=": (">", -1)}
 
 
 class Ops:
-    """Emitter of instructions on values at the builder `b`, independent of masks and sources.
+    """Emitter of instructions on values, independent of masks and sources.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class Ops:
         self.float_dtype, self.flags = float_dtype, FAST if fastmath else ()
         # in code for launches within extents: {LLVM value of an index: end of the policy}; (least, extent)
         self.ends, self.within = {}, []
-        self.b, self.line = None, ""  # "file:line" of the statement being emitted
+        self.line = ""  # "file:line" of the statement being emitted
 
     def diverges(self):
         """Mark a place where control flow may diverge or reconverge; raise Unpacked for packs that only keep
@@ -162,10 +162,10 @@ class Ops:
 
     def slot(self, llvm_type):
         """Return a stack slot, initialised to zero."""
-        with self.b.goto_entry_block():
-            place = self.b.slot(llvm_type)
-        if self.b.block.is_terminated:  # code emitted before a loop precedes its branch
-            self.b.position_before(self.b.block.terminator)
+        with builder.goto_entry_block():
+            place = builder.slot(llvm_type)
+        if builder.block.is_terminated:  # code emitted before a loop precedes its branch
+            builder.position_before(builder.block.terminator)
         return place
 
     # ---- types and constants
@@ -196,20 +196,13 @@ class Ops:
         if isinstance(value, ir.Constant):
             return self.full(value.type, value.constant)
         open_lanes = Written(pack_of(value.type, self.W), "undef")
-        one = self.b.insert_element(open_lanes, value, I32(0))
-        return self.b.shuffle_vector(one, open_lanes, pack_of_numbers(I32, (0,) * self.W))
+        one = builder.insert_element(open_lanes, value, I32(0))
+        return builder.shuffle_vector(one, open_lanes, pack_of_numbers(I32, (0,) * self.W))
 
     def intrinsic(self, name, args, result=None):
         """Call an overloaded LLVM intrinsic; its name is completed from the first argument's type."""
         first = args[0].type
-        return self.call(f"llvm.{name}.{suffix(first)}", args, result or first)
-
-    def call(self, name, args, result):
-        module = self.b.module
-        fn = module.globals.get(name)
-        if fn is None:
-            fn = ir.Function(module, ir.FunctionType(result, [a.type for a in args]), name)
-        return self.b.call(fn, args)
+        return builder.call_named(f"llvm.{name}.{suffix(first)}", args, result or first)
 
     # ---- from Value to LLVM
     def get(self, v, dtype=None, kind=None):
@@ -224,7 +217,7 @@ class Ops:
         if v.kind == LINEAR and (vector or dtype != "int64"):
             steps = pack_of_numbers(I64, tuple(v.step * k for k in range(self.W)))
             # an int32 wraps here
-            x = self.convert(self.b.add_nsw(self.splat(v.ir), steps), "int64", own)
+            x = self.convert(builder.add_nsw(self.splat(v.ir), steps), "int64", own)
             return self.convert(x, own, dtype)
         x = self.convert(v.ir, "int64" if v.kind == LINEAR else own, dtype)
         return self.splat(x) if vector and v.kind == UNIFORM else x
@@ -246,20 +239,20 @@ class Ops:
     def convert(self, x, a, b):
         if a == b or SCALAR[a] == SCALAR[b]:
             return x
-        build, to, fa, fb = self.b, self.shaped(SCALAR[b], x), is_float(a), is_float(b)
+        to, fa, fb = self.shaped(SCALAR[b], x), is_float(a), is_float(b)
         if b == "bool":
-            differs = build.fcmp_unordered if fa else build.icmp_signed
+            differs = builder.fcmp_unordered if fa else builder.icmp_signed
             return differs("!=", x, 0)
         if fa and fb:
-            return build.fpext(x, to) if BITS[b] > BITS[a] else build.fptrunc(x, to)
+            return builder.fpext(x, to) if BITS[b] > BITS[a] else builder.fptrunc(x, to)
         if fa:
             return self._to_integer(x, to, b)
         unsigned = a in UNSIGNED or a == "bool"
         if fb:
-            return build.uitofp(x, to) if unsigned else build.sitofp(x, to)
+            return builder.uitofp(x, to) if unsigned else builder.sitofp(x, to)
         if BITS[b] < BITS[a]:
-            return build.trunc(x, to)
-        return build.zext(x, to) if unsigned else build.sext(x, to)
+            return builder.trunc(x, to)
+        return builder.zext(x, to) if unsigned else builder.sext(x, to)
 
     def shaped(self, scalar, x):
         """Return a scalar type, or its vector type if an LLVM value is a vector."""
@@ -268,14 +261,14 @@ class Ops:
     def _to_integer(self, x, to, dtype):
         """Return floats as integers: truncated, clamped to the type's range, NaN as 0. LLVM's conversion is
         undefined out of range."""
-        b, (low, high) = self.b, bounds(dtype)
-        whole = (b.fptoui if dtype in UNSIGNED else b.fptosi)(x, to)
-        beyond = b.fcmp_ordered(">=", x, float(high + 1))
-        whole = b.select(beyond, wrapped(high, BITS[dtype]), whole)
+        low, high = bounds(dtype)
+        whole = (builder.fptoui if dtype in UNSIGNED else builder.fptosi)(x, to)
+        beyond = builder.fcmp_ordered(">=", x, float(high + 1))
+        whole = builder.select(beyond, wrapped(high, BITS[dtype]), whole)
         if dtype in UNSIGNED:
-            return b.select(b.fcmp_ordered(">", x, 0.0), whole, 0)
-        whole = b.select(b.fcmp_ordered("<", x, float(low)), low, whole)
-        return b.select(b.fcmp_unordered("uno", x, x), 0, whole)
+            return builder.select(builder.fcmp_ordered(">", x, 0.0), whole, 0)
+        whole = builder.select(builder.fcmp_ordered("<", x, float(low)), low, whole)
+        return builder.select(builder.fcmp_unordered("uno", x, x), 0, whole)
 
     def cast(self, v, dtype):
         """Return `v` converted to `dtype`."""
@@ -329,7 +322,7 @@ class Ops:
             return None
         x, y, z = (self.get(v, dtype, kind) for v in (*product.factors, other))
         if op == "-":
-            x, z = (x, self.b.fneg(z)) if product is a else (self.b.fneg(x), z)
+            x, z = (x, builder.fneg(z)) if product is a else (builder.fneg(x), z)
         return self.intrinsic("fma", [x, y, z])
 
     def float_intrinsic(self, name, values, dtype):
@@ -346,12 +339,12 @@ class Ops:
         kind, step = consecutive(op, a, b, dtype)
         if kind == UNIFORM:
             return Value(
-                dtype, UNIFORM, self.convert(self.b.sub_nsw(a.ir, b.ir), "int64", self.strong(dtype))
+                dtype, UNIFORM, self.convert(builder.sub_nsw(a.ir, b.ir), "int64", self.strong(dtype))
             )
         if kind is None:
             return None
         x, y = (v.ir if v.kind == LINEAR else self.get(self.cast(v, dtype), "int64") for v in (a, b))
-        x = (self.b.add_nsw if op == "+" else self.b.sub_nsw)(x, y)
+        x = (builder.add_nsw if op == "+" else builder.sub_nsw)(x, y)
         aligned = stays_aligned(op, a, b, dtype, LINEAR, self.W)
         return Value(dtype, LINEAR, x, step=step, aligned=aligned)
 
@@ -364,11 +357,11 @@ class Ops:
             op, a, b = self._beside_zero(op, a, b, self.strong(dtype))
         x, y = self.get(a, dtype, kind), self.get(b, dtype, kind)
         if is_float(dtype):
-            result = self.b.fcmp_unordered(op, x, y) if op == "!=" else self.b.fcmp_ordered(op, x, y)
+            result = builder.fcmp_unordered(op, x, y) if op == "!=" else builder.fcmp_ordered(op, x, y)
         elif dtype in UNSIGNED or dtype == "bool":
-            result = self.b.icmp_unsigned(op, x, y)
+            result = builder.icmp_unsigned(op, x, y)
         else:
-            result = self.b.icmp_signed(op, x, y)
+            result = builder.icmp_signed(op, x, y)
         return Value("bool", kind, result)
 
     def _beside_zero(self, op, a, b, dtype):
@@ -383,18 +376,18 @@ class Ops:
 
     def negate(self, v):
         if is_float(v.dtype):
-            return Value(v.dtype, v.kind, self.b.fneg(self.get(v)))
+            return Value(v.dtype, v.kind, builder.fneg(self.get(v)))
         return self.binary("-", self.const(0), v)
 
     def invert(self, v):
         if v.dtype == "bool":
             return self.logical_not(v)
         kind = VARYING if v.kind == LINEAR else v.kind
-        return Value(v.dtype, kind, self.b.not_(self.get(v, None, kind)))
+        return Value(v.dtype, kind, ~self.get(v, None, kind))
 
     def logical_not(self, v):
         v = self.cast(v, "bool")
-        return Value("bool", v.kind, self.b.not_(self.get(v)))
+        return Value("bool", v.kind, ~self.get(v))
 
     def select(self, condition, a, b):
         """Return `a` where the condition holds, else `b`, without a branch."""
@@ -405,7 +398,7 @@ class Ops:
         dtype = promote(a.dtype, b.dtype)
         kind = self.kind_of(condition, a, b)
         c = self.get(condition, "bool", kind if condition.kind != UNIFORM else UNIFORM)
-        x = self.b.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind))
+        x = builder.select(c, self.get(a, dtype, kind), self.get(b, dtype, kind))
         return Value(dtype, kind, x, likely=a.difference or b.difference)
 
     # ---- addresses and extents: LLVM values or Python integers
@@ -418,20 +411,20 @@ class Ops:
         packed = isinstance(index.type, ir.VectorType)
         if packed and not isinstance(stride, int) and not isinstance(stride.type, ir.VectorType):
             stride = self.splat(stride)
-        return index if stride == 1 else self.b.mul_nsw(index, stride)
+        return index if stride == 1 else builder.mul_nsw(index, stride)
 
     def plus(self, a, b):
         if a.__class__ is b.__class__ is int:
             return a + b
         if isinstance(a, int):
             a, b = b, a
-        return a if b == 0 else self.b.add_nsw(a, b)
+        return a if b == 0 else builder.add_nsw(a, b)
 
     def _extreme(self, choose, intrinsic, a, b):
         """Return the smaller or the larger of two signed integers, LLVM values or Python integers."""
         if a.__class__ is b.__class__ is int:
             return choose(a, b)
-        return self.call(intrinsic, [word(a), word(b)], I64)
+        return builder.call_named(intrinsic, [word(a), word(b)], I64)
 
     smaller = partialmethod(_extreme, min, "llvm.smin.i64")
     larger = partialmethod(_extreme, max, "llvm.smax.i64")
@@ -441,7 +434,7 @@ class Ops:
         return int(v.const) if v.const is not None else self.get(v, "int", UNIFORM)
 
     def advance(self, pointer, offset):
-        return pointer if offset == 0 else self.b.gep(pointer, [offset], I8, inbounds=True)
+        return pointer if offset == 0 else builder.gep(pointer, [offset], I8, inbounds=True)
 
     def length(self, n):
         """Return an extent (an LLVM value, a Python integer, or a Value) as a Value."""
@@ -452,11 +445,11 @@ class Ops:
     def chosen(self, condition, then, otherwise):
         """Return one of two LLVM values of the same type, by a branch on an LLVM bool."""
         ends = []
-        with self.b.if_else(condition) as branches:
+        with builder.if_else(condition) as branches:
             for branch, make in zip(branches, (then, otherwise)):
                 with branch:
-                    ends.append((make(), self.b.block))
-        phi = self.b.phi(ends[0][0].type)
+                    ends.append((make(), builder.block))
+        phi = builder.phi(ends[0][0].type)
         for value, end in ends:
             phi.add_incoming(value, end)
         return phi
@@ -466,34 +459,32 @@ class Ops:
         """Return the mask of the lanes in which a condition equals `holds`."""
         self.diverges()
         c = self.get(condition, "bool", VARYING)
-        c = c if holds else self.b.not_(c)
+        c = c if holds else ~c
         return c if mask is None else self.masked(mask, c)
 
     def masked(self, mask, bits):
         """Return bits where the mask is set. (A select, unlike an `and`, ignores undefined bits of dead
         lanes.)"""
-        return self.b.select(mask, bits, 0)
+        return builder.select(mask, bits, 0)
 
     def mask_value(self, mask):
         return self.full(I1, 1) if mask is None else mask
 
     def any_lane(self, mask):
         self.diverges()
-        bits = ir.IntType(self.W)
-        return self.b.icmp_unsigned("!=", self.b.bitcast(mask, bits), ir.Constant(bits, 0))
+        return builder.bitcast(mask, Integer(self.W)).differs(0)
 
     def all_lanes(self, bits):
         """Return an LLVM bool that is true if the bits are set in all lanes."""
         if not isinstance(bits.type, ir.VectorType):
             return bits
-        number = ir.IntType(self.W)
-        return self.b.icmp_unsigned("==", self.b.bitcast(bits, number), ir.Constant(number, -1))
+        return builder.bitcast(bits, Integer(self.W)).equals(-1)
 
     # ---- across lanes
     def lane(self, vector, k):
         """Return lane k of an LLVM vector, or the number itself if there is only one lane."""
-        return vector if self.W == 1 else self.b.extract_element(vector, I32(k))
+        return vector if self.W == 1 else builder.extract_element(vector, I32(k))
 
     def rotated(self, v, by):
         order = pack_of_numbers(I32, tuple((k + by) % self.W for k in range(self.W)))
-        return Value(v.dtype, v.kind, self.b.shuffle_vector(v.ir, Written(v.ir.type, "undef"), order))
+        return Value(v.dtype, v.kind, builder.shuffle_vector(v.ir, Written(v.ir.type, "undef"), order))

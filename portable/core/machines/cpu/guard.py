@@ -5,7 +5,7 @@ function that sets the default (engine.py's `USUAL`).
 
 from llvmlite import ir
 
-from ...compiler.writing.lines import Builder
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I32, I64, PTR
 from .engine import MACHINE
 
@@ -21,28 +21,22 @@ def guard(module, entry, machine=MACHINE):
     for function in [f for f in module.functions if f.ftype == entry and f.blocks and machine]:
         first, rest = function.blocks[0], function.append_basic_block("usual")
         first.terminator, branch = None, first.instructions.pop()
-        b = Builder(first)
+        builder.position_at_end(first)
         _, mask, usual = _REGISTERS[machine]
-        odd = b.icmp_unsigned("!=", b.and_(_state(b, machine), mask), usual)
+        odd = (_state(machine) & mask).differs(usual)
         again = function.append_basic_block("unusual")
-        b.cbranch(odd, again, rest).set_weights([1, 99])
+        builder.cbranch(odd, again, rest).set_weights([1, 99])
         rest.instructions, rest.terminator, branch.parent = [branch], branch, rest
-        b.position_at_end(again)
-        b.call(
-            _declare_function(b, "portable_usual", ir.VoidType(), [PTR, *entry.args]),
-            [function, *function.args],
-        )
-        b.ret_void()
+        builder.position_at_end(again)
+        usual = builder.declared("portable_usual", ir.VoidType(), [PTR, *entry.args])
+        builder.call(usual, [function, *function.args])
+        builder.ret_void()
 
 
-def _declare_function(b, name, result, arguments):
-    return b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(result, arguments), name)
-
-
-def _state(b, machine):
+def _state(machine):
     """Emit a read of the control register's word."""
     if machine == "aarch64":
-        return b.call(_declare_function(b, "llvm.aarch64.get.fpcr", I64, []), [])
-    place = b.alloca(I32)
-    b.call(_declare_function(b, "llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
-    return b.load(place, I32)
+        return builder.call(builder.declared("llvm.aarch64.get.fpcr", I64, []), [])
+    place = builder.alloca(I32)
+    builder.call(builder.declared("llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
+    return builder.load(place, I32)

@@ -2,6 +2,7 @@
 
 from llvmlite import ir
 
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I32, I64, PTR
 from .engine import CONVENTION, HEARS
 
@@ -12,8 +13,7 @@ def poll_flag(ops):
     """Leave the function if the flag is up and this launch is to end."""
     if not HEARS:
         return
-    b = ops.b
-    module, function = b.module, b.function
+    module, function = builder.module, builder.function
     if "portable_flag" not in module.globals:
         ir.GlobalVariable(module, I64, "portable_flag")
         poll = ir.Function(module, ir.FunctionType(I32, [PTR, I64]), "portable_poll")
@@ -21,13 +21,13 @@ def poll_flag(ops):
         poll.attributes.add("cold")
         poll.attributes.add("inaccessiblememonly")
     flag = module.globals["portable_flag"]
-    flag = b.line(I64, "load", (flag,), "load volatile i64, ptr @portable_flag, align 8")
-    ask, on = b.append_basic_block("ask"), b.append_basic_block("on")
-    _mark_rare(b.cbranch(b.icmp_signed("!=", flag, 0), ask, on), module)
-    b.position_at_end(ask)
-    ends = b.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
-    _mark_rare(b.cbranch(b.icmp_signed("!=", ends, 0), _way_out(function), on), module)
-    b.position_at_end(on)
+    flag = builder.line(I64, "load", (flag,), "load volatile i64, ptr @portable_flag, align 8")
+    ask, on = builder.append_basic_block("ask"), builder.append_basic_block("on")
+    _mark_rare(builder.cbranch(flag.differs(0), ask, on), module)
+    builder.position_at_end(ask)
+    ends = builder.call(module.globals["portable_poll"], [function.args[0], function.args[3]])
+    _mark_rare(builder.cbranch(ends.differs(0), _way_out(function), on), module)
+    builder.position_at_end(on)
 
 
 def _mark_rare(branch, module):
@@ -40,11 +40,12 @@ def _mark_rare(branch, module):
 
 def leave(ops):
     """Leave the function."""
-    ops.b.branch(_way_out(ops.b.function))
+    builder.branch(_way_out(builder.function))
 
 
 def _way_out(function):
     if not hasattr(function, "leaving"):
         function.leaving = function.append_basic_block("leaving")
-        ir.IRBuilder(function.leaving).ret_void()
+        with builder.goto_block(function.leaving):
+            builder.ret_void()
     return function.leaving

@@ -2,7 +2,7 @@
 
 from llvmlite import ir
 
-from ...compiler.writing.lines import Builder, full
+from ...compiler.writing.lines import Integer, builder, full
 from ...compiler.writing.loops import run_loop, trips
 from ...compiler.writing.members import Members
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype
@@ -18,7 +18,7 @@ class CpuTarget:
 
     step, straight, crowded, strip = 1, False, False, interrupt_polls.STRIP
     product, poll_flag, leave = map(
-        staticmethod, (Builder.mul, interrupt_polls.poll_flag, interrupt_polls.leave)
+        staticmethod, (builder.mul, interrupt_polls.poll_flag, interrupt_polls.leave)
     )
     guard, unrolled = staticmethod(guard), staticmethod(lambda blocks: "")
 
@@ -36,22 +36,23 @@ class CpuTarget:
         """
         if engine.pack_registers() < 32:
             return ops.mask_value(None)
-        bits = ops.b.call(_HIDE, [I64(-1)], attrs=("readnone",))
-        return ops.b.bitcast(ops.b.trunc(bits, ir.IntType(ops.W)), ops.mask_type)
+        bits = builder.call(_HIDE, [I64(-1)], attrs=("readnone",))
+        return builder.bitcast(builder.trunc(bits, ir.IntType(ops.W)), ops.mask_type)
 
     @staticmethod
     def native(ops, name, v, fast):
         """Return 1 / sqrt(x) of a pack of float32 by AVX-512's instruction (to 2^-14) and a Newton step: to
         2^-23.3.
         """
-        b, packs = ops.b, fast and v.kind == VARYING and ops.strong(v.dtype) == "float32" and ops.W == 16
+        packs = fast and v.kind == VARYING and ops.strong(v.dtype) == "float32" and ops.W == 16
         if name not in ("rsqrt", "near_rsqrt") or not packs or engine.pack_registers() != 32:
             return None
         zero, one, half = (full(F32, 16, number) for number in (0.0, 1.0, 0.5))
-        y = ops.call("llvm.x86.avx512.rsqrt14.ps.512", [v.ir, zero, I16(-1)], v.ir.type)
-        error = ops.intrinsic("fma", [b.fneg(b.fmul(v.ir, y)), y, one])
-        error = b.select(b.fcmp_ordered("<", error, one), error, one)  # no number at zero and infinity
-        return ops.intrinsic("fma", [b.fmul(half, y), error, y])
+        y = builder.call_named("llvm.x86.avx512.rsqrt14.ps.512", [v.ir, zero, I16(-1)], v.ir.type)
+        error = ops.intrinsic("fma", [builder.fneg(builder.fmul(v.ir, y)), y, one])
+        finite = builder.fcmp_ordered("<", error, one)  # no number at zero and infinity
+        error = builder.select(finite, error, one)
+        return ops.intrinsic("fma", [builder.fmul(half, y), error, y])
 
 
 class Unwatched(CpuTarget):
@@ -82,26 +83,26 @@ class CpuTeam(Members):
     def pick(self, ops, value, rank):
         if ops.W == 1 or value.kind == UNIFORM:
             return Value(value.dtype, UNIFORM, ops.get(value))
-        x = ops.b.extract_element(ops.get(value, None, VARYING), ops.get(rank, "int"))
+        x = builder.extract_element(ops.get(value, None, VARYING), ops.get(rank, "int"))
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
         """Move the selected members to the front of the pack, which is stored under a mask; return their
         number.
         """
-        ops, b = here.ops, here.b
+        ops = here.ops
         if ops.W == 1:
-            with b.if_then(ops.get(keep, "bool")):
+            with builder.if_then(ops.get(keep, "bool")):
                 here.memory.store(here, view, [at], value)
             return Value("int", UNIFORM, ops.get(keep, "int"))  # a team of one lane
         mask = ops.get(keep, "bool", VARYING)
-        bits, wide = ir.IntType(ops.W), ir.IntType(2 * ops.W)
-        count = b.zext(ops.intrinsic("ctpop", [b.bitcast(mask, bits)]), wide)
-        front = b.trunc(b.sub(b.shl(ir.Constant(wide, 1), count), ir.Constant(wide, 1)), bits)
+        bits, wide = Integer(ops.W), Integer(2 * ops.W)
+        count = builder.zext(ops.intrinsic("ctpop", [builder.bitcast(mask, bits)]), wide)
+        front = builder.trunc((wide(1) << count) - 1, bits)
         packed = self._compressed(ops, view.dtype, value, mask)
-        there = here._replace(mask=b.bitcast(front, mask.type))
+        there = here._replace(mask=builder.bitcast(front, mask.type))
         here.memory.store(there, view, [ops.binary("+", at, self.rank(ops))], packed)
-        return Value("int", UNIFORM, b.zext(count, I64))
+        return Value("int", UNIFORM, builder.zext(count, I64))
 
     @staticmethod
     def _compressed(ops, dtype, value, mask):
@@ -109,7 +110,7 @@ class CpuTeam(Members):
         in 32 bits at least, since LLVM cannot generate code for packs of bytes. Packs wider than 512 bits are
         processed in two halves: LLVM's code for them is wrong.
         """
-        b, W = ops.b, ops.W
+        W = ops.W
         wide = "int32" if dtype == "bool" else loaded_dtype(dtype)
         x = ops.get(Value(dtype, VARYING, ops.get(value, dtype, VARYING)), wide, VARYING)
 
@@ -119,9 +120,11 @@ class CpuTeam(Members):
         if W <= 8 or x.type.element not in (I64, F64):
             return Value(wide, VARYING, moved(x))
         narrow, whole = ir.VectorType(I32, W), ir.VectorType(I64, W)
-        bits = b.bitcast(x, whole)
-        low, high = (b.zext(moved(b.trunc(v, narrow)), whole) for v in (bits, b.lshr(bits, 32)))
-        return Value(wide, VARYING, b.bitcast(b.or_(low, b.shl(high, 32)), x.type))
+        bits = builder.bitcast(x, whole)
+        low, high = (
+            builder.zext(moved(builder.trunc(v, narrow)), whole) for v in (bits, builder.lshr(bits, 32))
+        )
+        return Value(wide, VARYING, builder.bitcast(low | (high << 32), x.type))
 
     def scan_members(self, ops, own, neutral, combine):
         return lane_prefixes(ops, own, neutral, combine)[1]
@@ -146,9 +149,8 @@ class CpuTeam(Members):
 
     def _rest(self, here, loop, lo, hi, aligned):
         """Emit the members lo..hi of the last pack."""
-        b = here.b
-        rest, after = b.blocks("rest", "after")
-        b.go(rest, b.icmp_signed("<", lo, hi), after)
+        rest, after = builder.blocks("rest", "after")
+        builder.go(rest, lo < hi, after)
         member = Value("int", LINEAR, lo, step=1, aligned=aligned)
         mask = here.ops.narrowed(here.mask, here.ops.compare("<", member, Value("int", UNIFORM, hi)))
         there = here._replace(mask=mask, alive=here.mask is None, tail=True)
@@ -157,15 +159,15 @@ class CpuTeam(Members):
         else:
             there.scope.values[loop.counter] = member
             there.block(loop.body)
-        b.go(after)
+        builder.go(after)
 
     def _loop(self, here, loop, lo, hi, aligned):
-        ops, b, hi = here.ops, here.b, Value("int", UNIFORM, hi)
+        ops, hi = here.ops, Value("int", UNIFORM, hi)
         counter = ops.slot(I64)
-        b.store(lo, counter)
+        builder.store(lo, counter)
 
         def first():
-            return b.load(counter)
+            return builder.load(counter)
 
         def member():
             if ops.W == 1:
@@ -179,7 +181,7 @@ class CpuTeam(Members):
             return ops.compare("<", member() if loop.breaks else Value("int", UNIFORM, first()), hi)
 
         def advance():
-            b.store(b.add_nsw(first(), ops.W), counter)
+            builder.store(builder.add_nsw(first(), ops.W), counter)
 
         strips = None if loop.breaks else (counter, hi, ops.W)
         return run_loop(here, loop, more, member, advance, strips)
@@ -187,10 +189,10 @@ class CpuTeam(Members):
 
 def _whole_packs(ops, lo, hi):
     """Return the end of the whole packs of the members lo..hi."""
-    W, b = ops.W, ops.b
+    W = ops.W
     if isinstance(lo, ir.Constant) and isinstance(hi, ir.Constant):
         return I64(lo.constant + max(0, hi.constant - lo.constant) // W * W)
-    return b.add_nsw(lo, b.and_(ops.larger(b.sub_nsw(hi, lo), 0), -W))
+    return builder.add_nsw(lo, ops.larger(builder.sub_nsw(hi, lo), 0) & -W)
 
 
 def _may_lie_between(first, last):

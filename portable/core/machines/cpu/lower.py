@@ -17,6 +17,7 @@ from ...compiler.writing.emitted import text_of
 from ...compiler.writing.block import EXTRA
 from ...compiler.writing.metadata import add_metadata
 from ...language.types import UNIFORM
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I64, I8, PTR, Value
 from .engine import APART, STREAMS
 from .lanes import CpuTarget, CpuTeam, combine_lanes
@@ -49,10 +50,10 @@ def launcher(code, team):
         stretch = _rows
     if not code.reducers:
         stretch(code, begin, end, 1)
-        code.b.ret_void()
+        builder.ret_void()
     else:
         totals = _blocks(code, begin, end, stretch)
-        code.b.ret_void()
+        builder.ret_void()
         _finish(code, totals)
     for k in range(len(code.scatters)):
         _merge(code, k)
@@ -62,7 +63,7 @@ def launcher(code, team):
 def _copies(code, k):
     """Return (the number of copies, their address) for one of these views: the last words of the block."""
     first = code.signature.n_words + len(EXTRA) + code.entry.fault_bytes // 8
-    return code.b.load(code.word(code.block, first), I64), code.b.load(
+    return builder.load(code.word(code.block, first), I64), builder.load(
         code.word(code.block, first + 1 + k), PTR
     )
 
@@ -70,15 +71,14 @@ def _copies(code, k):
 def _copy_stride(code, view):
     """Return bytes between copies: whole blocks of APART, so that no two threads write to one cache
     line."""
-    return code.b.and_(code.b.add(code.n_bytes(view), APART - 1), -APART)
+    return (code.n_bytes(view) + (APART - 1)) & -APART
 
 
 def _own_copies(code, worker):
-    b = code.b
     for k, view in enumerate(code.scatters):
-        at = b.mul(b.sub(worker, 1), _copy_stride(code, view))
-        own = b.gep(_copies(code, k)[1], [at], I8)
-        view.pointer = b.select(b.icmp_signed("==", worker, 0), view.pointer, own)
+        at = (worker - 1) * _copy_stride(code, view)
+        own = builder.gep(_copies(code, k)[1], [at], I8)
+        view.pointer = builder.select(worker.equals(0), view.pointer, own)
         view.unshared = True
 
 
@@ -88,26 +88,27 @@ def _merge(code, k):
     """
     function = ir.Function(code.module, ENTRY, f"merge{k}")
     code.open(function)
-    ops, b, (_, begin, end, _) = code.ops, code.b, function.args
+    ops, (_, begin, end, _) = code.ops, function.args
     view, (n_copies, copies) = code.scatters[k], _copies(code, k)
     element, apart = ops.scalar(view.dtype), _copy_stride(code, view)
 
     def copy(number):
-        own = b.gep(copies, [b.mul(number, apart)], I8)
+        own = builder.gep(copies, [number * apart], I8)
 
         def add(j):
-            total, more = (b.gep(p, [j], element) for p in (view.pointer, own))
-            b.store(plain_sum(b, "add", b.load(total, element), b.load(more, element)), total)
-            b.store(ir.Constant(element, 0), more)
+            total, more = (builder.gep(p, [j], element) for p in (view.pointer, own))
+            added = plain_sum("add", builder.load(total, element), builder.load(more, element))
+            builder.store(added, total)
+            builder.store(ir.Constant(element, 0), more)
 
         code.loop(begin, end, 1, add)
 
     code.loop(0, n_copies, 1, copy)
-    b.ret_void()
+    builder.ret_void()
 
 
 def _range(code, begin, end, copies, outer=((),)):
-    ops, b, W = code.ops, code.b, code.width
+    ops, W = code.ops, code.width
 
     def pack(base, n=copies):
         for k in range(n):
@@ -125,7 +126,7 @@ def _range(code, begin, end, copies, outer=((),)):
     if copies > 1:
         code.steps(rest, end, W, masked)
     else:
-        with b.if_then(b.icmp_signed("<", rest, end)):
+        with builder.if_then(rest < end):
             masked(rest)
 
 
@@ -133,39 +134,40 @@ def _in_turn(code, begin, end, step, pack):
     """Process packs with a single copy of the code: after each, the accumulators rotate by one; the number of
     packs is such that they end in their original order.
     """
-    b, copies = code.b, step // code.width
+    copies = step // code.width
 
     def run_block(base):
         pack(base, 1)
         for k, reducer in enumerate(code.reducers):
             first = code.accumulators[k, 0][0]
             for places in zip(*(code.accumulator(k, n, reducer, first) for n in range(copies))):
-                for p, value in zip(places, [b.load(p) for p in (*places[1:], places[0])]):
-                    b.store(value, p)
+                for p, value in zip(places, [builder.load(p) for p in (*places[1:], places[0])]):
+                    builder.store(value, p)
 
-    return packs(code, begin, b.add_nsw(begin, b.and_(b.sub_nsw(end, begin), -step)), code.width, run_block)
+    return packs(
+        code, begin, builder.add_nsw(begin, builder.sub_nsw(end, begin) & -step), code.width, run_block
+    )
 
 
 def packs(code, begin, end, step, body):
     """Emit `loop` over packs; the launch may end after each pack of a kernel with loops, and else after STRIP
     of them, unless the launcher processes strips.
     """
-    b = code.b
     if code.entry.in_strips:
         return code.loop(begin, end, step, body)
     if code.has_loops:
         return code.loop(begin, end, step, lambda base: (body(base), code.target.poll_flag(code.ops)))
     place = code.ops.slot(I64)
-    b.store(begin, place)
-    strip, more, done = b.blocks("strip", "more", "packs.done")
-    b.go(strip)
-    begin = b.load(place)
-    rest = code.loop(begin, code.ops.smaller(b.add_nsw(begin, STRIP * step), end), step, body)
-    b.store(rest, place)
-    b.go(more, b.icmp_signed("<", rest, b.sub(end, step - 1)), done)
+    builder.store(begin, place)
+    strip, more, done = builder.blocks("strip", "more", "packs.done")
+    builder.go(strip)
+    begin = builder.load(place)
+    rest = code.loop(begin, code.ops.smaller(builder.add_nsw(begin, STRIP * step), end), step, body)
+    builder.store(rest, place)
+    builder.go(more, rest < end - (step - 1), done)
     code.target.poll_flag(code.ops)
-    b.branch(strip)
-    b.position_at_end(done)
+    builder.branch(strip)
+    builder.position_at_end(done)
     return rest
 
 
@@ -178,44 +180,44 @@ def short_loop(code, begin, end, step, body):
 def _rows(code, first, last, copies):
     """The indices first..last of a box, counted row by row: a stretch may begin and end within a row. From
     the beginning of a row on, several whole ones are processed together if that pays."""
-    b, bounds = code.b, code.bounds()
+    bounds = code.bounds()
     begin, end = bounds[-1]
-    length = b.sub_nsw(end, begin)
+    length = builder.sub_nsw(end, begin)
 
     def rows(number, n=1):
-        low, high = _row_part(code.ops, b.mul_nsw(number, length), first, last, length)
-        outer = [_outer(code, b.add_nsw(number, k), bounds) for k in range(n)]
-        _range(code, b.add_nsw(begin, low), b.add_nsw(begin, high), copies, outer)
+        low, high = _row_part(code.ops, builder.mul_nsw(number, length), first, last, length)
+        outer = [_outer(code, builder.add_nsw(number, k), bounds) for k in range(n)]
+        _range(code, builder.add_nsw(begin, low), builder.add_nsw(begin, high), copies, outer)
         if not code.entry.in_strips:
             code.target.poll_flag(code.ops)
 
     some = code.ops.larger(length, 1)  # or it has no rows
-    number, n = b.sdiv(first, some), code.entry.rows
+    number, n = builder.sdiv(first, some), code.entry.rows
     if n > 1:
-        whole = b.select(b.icmp_signed("==", b.mul(number, some), first), b.sdiv(last, some), number)
+        whole = builder.select((number * some).equals(first), builder.sdiv(last, some), number)
         number = code.loop(number, whole, n, lambda first_row: rows(first_row, n))
-    code.loop(number, b.sdiv(b.add(last, b.sub(some, 1)), some), 1, rows)
+    code.loop(number, builder.sdiv(last + (some - 1), some), 1, rows)
 
 
 def _row_part(ops, before, first, last, length):
     """Return the part between the indices first and last of a row, counted from its beginning, and how many
     are before that."""
-    return ops.larger(ops.b.sub(first, before), 0), ops.smaller(ops.b.sub(last, before), length)
+    return ops.larger(first - before, 0), ops.smaller(last - before, length)
 
 
 def _outer(code, number, bounds):
     """Return the leading indices of a row, from its number."""
-    b, outer = code.b, [number]
+    outer = [number]
     for low, high in bounds[-2:0:-1]:
-        extent = b.sub_nsw(high, low)
-        outer[:1] = b.sdiv(outer[0], extent), b.srem(outer[0], extent)
-    return [b.add_nsw(v, low) for v, (low, _) in zip(outer, bounds)]
+        extent = builder.sub_nsw(high, low)
+        outer[:1] = builder.sdiv(outer[0], extent), builder.srem(outer[0], extent)
+    return [builder.add_nsw(v, low) for v, (low, _) in zip(outer, bounds)]
 
 
 def _league(team, code, begin, end, copies):
     league_size = code.extra("league_size")
-    with code.ops.b.goto_entry_block():
-        scratch = code.ops.b.alloca(I8, code.extra("scratch_bytes"))
+    with builder.goto_entry_block():
+        scratch = builder.alloca(I8, code.extra("scratch_bytes"))
         scratch.align, scratch.type = PAGE, PTR
 
     def run_team(rank):
@@ -226,14 +228,14 @@ def _league(team, code, begin, end, copies):
 
 
 def _blocks(code, first, last, stretch):
-    b, totals = code.b, []
+    totals = []
     begin, end, size = (code.extra(n) for n in ("begin", "end", "block_size"))
     partials = code.extra("partials", PTR)
     copies = STREAMS if code.policy_kind != "team" and code.width > 1 and not code.has_loops else 1
 
     def block(number):
-        low = b.add_nsw(begin, b.mul_nsw(number, size))
-        high = b.add_nsw(low, size)
+        low = builder.add_nsw(begin, builder.mul_nsw(number, size))
+        high = builder.add_nsw(low, size)
         code.open_accumulators()
         stretch(code, low, code.ops.smaller(high, end), copies)
         totals[:] = code.collected()
@@ -254,4 +256,4 @@ def _finish(code, totals):
     _, _, n_blocks, _ = function.args
     short_loop(code, 0, n_blocks, 1, code.folding(totals, code.extra("partials", PTR)))
     code.write_results(code.collected())
-    code.b.ret_void()
+    builder.ret_void()

@@ -7,10 +7,11 @@ result of 32 bits is converted by int32(...).
 from llvmlite import ir
 
 from ...compiler.reading.fingerprint import compiler
+from ...compiler.writing.lines import Integer, builder
 from ...language.types import UNIFORM, VARYING
 from . import engine
 
-I64, PTR = ir.IntType(64), ir.PointerType()
+I64, PTR = Integer(64), ir.PointerType()
 _PAUSE = {"x86": "pause", "aarch64": "isb"}.get(engine.MACHINE, "")
 
 
@@ -30,7 +31,7 @@ class Operation:
     def emit(self, here, values):
         from ...compiler.writing.values import Value
 
-        made = self.made(here.b, *(here.ops.get(v, "int64") for v in values))
+        made = self.made(*(here.ops.get(v, "int64") for v in values))
         if self.n_results is None:
             return Value("int64", VARYING, made)
         return tuple(Value("int64", VARYING, x) for x in made)
@@ -39,44 +40,39 @@ class Operation:
 def of_line(text):
     """Return a function of the pointer at an address, and of numbers, given by LLVM IR."""
 
-    def emit_load(b, address, *numbers):
-        operands = b.inttoptr(address, PTR), *numbers
-        return b.line(I64, "memory", operands, text.format(*(x.get_reference() for x in operands)))
+    def emit_load(address, *numbers):
+        operands = builder.inttoptr(address, PTR), *numbers
+        return builder.line(I64, "memory", operands, text.format(*(x.get_reference() for x in operands)))
 
     return emit_load
 
 
-def _neighbours(b, address, n):
-    return [b.add(address, 8 * k) for k in range(n)]
+def _neighbours(address, n):
+    return [address + 8 * k for k in range(n)]
 
 
 def words(n):
     """Return the n neighbouring words at an address."""
-    return Operation(f"load {n}", lambda b, at: [load.made(b, x) for x in _neighbours(b, at, n)], n)
+    return Operation(f"load {n}", lambda at: [load.made(x) for x in _neighbours(at, n)], n)
 
 
-def _store(b, address, *numbers):
-    for place, x in zip(_neighbours(b, address, len(numbers)), numbers):
-        b.store(x, b.inttoptr(place, PTR))
+def _store(address, *numbers):
+    for place, x in zip(_neighbours(address, len(numbers)), numbers):
+        builder.store(x, builder.inttoptr(place, PTR))
     return address
 
 
-def _stream(b, target, source):
-    line, past = b.load(b.inttoptr(source, PTR), ir.VectorType(I64, 8), 1), [ir.IntType(32)(1)]
-    b.store(line, b.inttoptr(target, PTR), 64).set_metadata("nontemporal", b.module.add_metadata(past))
+def _stream(target, source):
+    line = builder.load(builder.inttoptr(source, PTR), ir.VectorType(I64, 8), 1)
+    builder.store(line, builder.inttoptr(target, PTR), 64).text += ", !nontemporal !{i32 1}"
     return target
-
-
-def _declared(b, name, kind, typ):
-    return b.module.globals.get(name) or kind(b.module, typ, name)
 
 
 def c(name):
     """Return a function of C's, that is known by its name when code is linked."""
 
-    def made(b, *numbers):
-        kind = ir.FunctionType(I64, [I64] * len(numbers))
-        return b.call(_declared(b, name, ir.Function, kind), numbers)
+    def made(*numbers):
+        return builder.call(builder.declared(name, I64, [I64] * len(numbers)), numbers)
 
     return Operation(name, made)
 
@@ -84,20 +80,21 @@ def c(name):
 def place_of(name):
     """Return a function without arguments that gives the address registered under a name at link time."""
 
-    def made(b):
-        place = _declared(b, name, ir.GlobalVariable, I64).get_reference()
-        return b.line(I64, "ptrtoint", (), f"ptrtoint ptr {place} to i64")
+    def made():
+        module = builder.module
+        place = (module.globals.get(name) or ir.GlobalVariable(module, I64, name)).get_reference()
+        return builder.line(I64, "ptrtoint", (), f"ptrtoint ptr {place} to i64")
 
     return Operation(name, made)
 
 
-def _call(b, address, *numbers):
+def _call(address, *numbers):
     given = ", ".join(f"i64 {x.get_reference()}" for x in numbers)
-    return of_line(f"call i64 {{}}({given})")(b, address)
+    return of_line(f"call i64 {{}}({given})")(address)
 
 
-def _pause(b):
-    b.asm(ir.FunctionType(ir.VoidType(), []), _PAUSE, "~{memory}", [], True)
+def _pause():
+    builder.asm(ir.FunctionType(ir.VoidType(), []), _PAUSE, "~{memory}", [], True)
     return I64(0)
 
 
@@ -113,14 +110,13 @@ add = Operation("add", of_line("atomicrmw add ptr {}, i64 {} seq_cst"))
 swap = Operation("swap", of_line("cmpxchg ptr {}, i64 {}, i64 {} seq_cst seq_cst"))  # without result
 call = Operation("call", _call)  # the word at an address
 pause = Operation("pause", _pause)
-stack = Operation("stack", lambda b, n: b.ptrtoint(b.alloca(I64, n), I64))  # the address of n words
+stack = Operation("stack", lambda n: builder.ptrtoint(builder.alloca(I64, n), I64))  # the address of n words
 
 
 def define(module, fn):
     """Emit a function into a module, and return it."""
     from ...compiler.reading.callables import text_of
     from ...compiler.writing.emit import Emitter
-    from ...compiler.writing.lines import Builder
     from ...compiler.writing.values import Value
     from .lanes import Unwatched
 
@@ -128,10 +124,11 @@ def define(module, fn):
     function = ir.Function(module, kind, fn.__name__)
     function.calling_convention = getattr(fn, "convention", "")
     lower = Emitter(Unwatched, 1, "float64", False, fn.__name__)
-    lower.begin(Builder(function.append_basic_block()))
-    here = lower.make_place()
-    result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
-    here.b.ret(I64(0) if result is None else here.ops.get(result, "int64"))
+    with builder.elsewhere():
+        lower.begin(function)
+        here = lower.make_place()
+        result = here.inline(text_of(fn), [Value("int64", UNIFORM, x) for x in function.args])
+        builder.ret(I64(0) if result is None else here.ops.get(result, "int64"))
     return function
 
 

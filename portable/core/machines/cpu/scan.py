@@ -15,6 +15,7 @@ from llvmlite import ir
 from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import UNIFORM, VARYING
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I32, I64, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from . import lower as cpu
@@ -50,48 +51,47 @@ class Scan(Scanned):
     def _pass(self, name, store):
         function = ir.Function(self.code.module, cpu.ENTRY, name)
         self.code.open(function)
-        b = self.b
         outs = flat(self.code.args.pop()) if self.kind in WITH_PREFIXES else ()
         _, first, last, _ = function.args
         bounds = begin, end, size = [self.extra(n) for n in ("begin", "end", "block_size")]
         carries, outs = [self._slots() for _ in range(STREAMS if self.in_turn else 1)], outs if store else ()
         if self.in_turn:
-            whole = self.ops.smaller(b.sdiv(b.sub_nsw(end, begin), size), last)
+            whole = self.ops.smaller(builder.sdiv(builder.sub_nsw(end, begin), size), last)
             first = self.code.loop(first, whole, STREAMS, lambda k: self._blocks(k, bounds, carries, outs))
         self.code.loop(first, last, 1, lambda k: self._blocks(k, bounds, carries[:1], outs))
-        b.ret_void()
+        builder.ret_void()
 
     def _blocks(self, number, bounds, carries, outs):
         """Process neighbouring blocks, interleaved; if there are several, they are whole ones."""
-        b, (begin, end, size) = self.b, bounds
-        numbers = [b.add(number, k) for k in range(len(carries))]
+        begin, end, size = bounds
+        numbers = [number + k for k in range(len(carries))]
         for k, carry in zip(numbers, carries):
             self._write(self._read(self._places(k)) if outs else self._neutral(), carry)
-        lows = [b.add_nsw(begin, b.mul_nsw(k, size)) for k in numbers]
-        self._packs(lows, self.ops.smaller(b.add_nsw(lows[0], size), end), carries, outs)
+        lows = [builder.add_nsw(begin, builder.mul_nsw(k, size)) for k in numbers]
+        self._packs(lows, self.ops.smaller(builder.add_nsw(lows[0], size), end), carries, outs)
         for k, carry in zip(numbers, () if outs else carries):
             self._write(self._read(carry), self._places(k))
         self.code.target.poll_flag(self.ops)
 
     def _places(self, number):
         """Return the words of a block in `partials`."""
-        number = self.b.add(number, 1)
-        return words_of(self.ops, self.extra("partials", PTR), number, len(self.state))
+        number = number + 1
+        return words_of(self.extra("partials", PTR), number, len(self.state))
 
     def _packs(self, lows, high, carries, outs):
         """Process the indices lows[0]..high, and the same number from each of the others on: whole packs,
         then the rest under a mask.
         """
-        ops, b, step = self.ops, self.b, self._in_turn if self.in_turn else self._pack
-        others = [b.sub_nsw(low, lows[0]) for low in lows]
+        ops, step = self.ops, self._in_turn if self.in_turn else self._pack
+        others = [builder.sub_nsw(low, lows[0]) for low in lows]
 
         def several(base, mask=None):
-            bases = [b.add_nsw(base, other) for other in others]
+            bases = [builder.add_nsw(base, other) for other in others]
             step([ops.lanes(base) for base in bases], mask, carries, outs)
 
         rest = cpu.packs(self.code, lows[0], high, self.ops.W, several)
         if self.ops.W > 1 and len(lows) == 1:
-            with b.if_then(b.icmp_signed("<", rest, high)):
+            with builder.if_then(rest < high):
                 several(rest, ops.compare("<", ops.lanes(rest), Value("int", UNIFORM, high)).ir)
 
     def _contribution(self, index, mask):
@@ -137,7 +137,7 @@ class Scan(Scanned):
             return Value(dtype, VARYING, ops.get(numbers[0], dtype))
         pack = ir.Constant(ir.VectorType(ops.scalar(dtype), ops.W), ir.Undefined)
         for k, v in enumerate(numbers):
-            pack = ops.b.insert_element(pack, ops.get(v, dtype), I32(k))
+            pack = builder.insert_element(pack, ops.get(v, dtype), I32(k))
         return Value(dtype, VARYING, pack)
 
     def _pack(self, indices, mask, carries, outs):
@@ -171,11 +171,10 @@ class Scan(Scanned):
     def _offsets(self):
         function = ir.Function(self.code.module, cpu.ENTRY, "finish")
         self.code.open(function)
-        b = self.b
         _, first, last, _ = function.args
         running, kept = self._slots(), self._places(I64(-1))
         self._write(self._neutral(), running)
-        with b.if_then(b.icmp_signed(">", first, 0)):
+        with builder.if_then(first > 0):
             self._write(self._read(kept), running)
 
         def step(number):
@@ -187,4 +186,4 @@ class Scan(Scanned):
         cpu.short_loop(self.code, first, last, 1, step)
         self._write(self._read(running), kept)
         self.code.write_results([self._read(running)])
-        b.ret_void()
+        builder.ret_void()

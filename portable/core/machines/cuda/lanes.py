@@ -10,6 +10,7 @@ from ...compiler.writing.scan_states import words_of
 from ...compiler.writing.loops import counted_loop
 from ...compiler.writing.members import Members
 from ...language.types import BITS, UNIFORM, VARYING
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import F32, F64, I8, I32, I64, PTR, Value
 
 WARP, RANGE_THREADS = 32, 256
@@ -18,47 +19,47 @@ _ALL = I32(-1)
 _SHORT_LOOP = 80  # instructions of a loop that is unrolled four times
 
 
-def _register(ops, name):
-    return ops.call(f"llvm.nvvm.read.ptx.sreg.{name}", [], I32)
+def _register(name):
+    return builder.call_named(f"llvm.nvvm.read.ptx.sreg.{name}", [], I32)
 
 
-def thread(ops):
-    return ops.b.sext(_register(ops, "tid.x"), I64)
+def thread():
+    return builder.sext(_register("tid.x"), I64)
 
 
-def block(ops, axis="x"):
-    return ops.b.sext(_register(ops, f"ctaid.{axis}"), I64)
+def block(axis="x"):
+    return builder.sext(_register(f"ctaid.{axis}"), I64)
 
 
-def grid(ops, axis="x"):
-    return ops.b.sext(_register(ops, f"nctaid.{axis}"), I64)
+def grid(axis="x"):
+    return builder.sext(_register(f"nctaid.{axis}"), I64)
 
 
-def warp(ops):
+def warp():
     """Return the number of a thread's warp in its block, broadcast by the warp's first thread: NVIDIA's
     assembler then treats it as uniform, and keeps values derived from it in uniform registers.
     """
-    number = ops.b.lshr(_register(ops, "tid.x"), WARP.bit_length() - 1)
-    said = ops.call("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
-    return ops.b.zext(said, I64)
+    number = builder.lshr(_register("tid.x"), WARP.bit_length() - 1)
+    said = builder.call_named("llvm.nvvm.shfl.sync.idx.i32", [_ALL, number, I32(0), I32(WARP - 1)], I32)
+    return builder.zext(said, I64)
 
 
-def barrier(ops):
-    ops.call("llvm.nvvm.barrier.cta.sync.aligned.all", [I32(0)], _VOID)
+def barrier():
+    builder.call_named("llvm.nvvm.barrier.cta.sync.aligned.all", [I32(0)], _VOID)
 
 
-def barrier_of_warp(ops):
-    ops.call("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
+def barrier_of_warp():
+    builder.call_named("llvm.nvvm.bar.warp.sync", [_ALL], _VOID)
 
 
-def shared_words(ops, n_words, name):
+def shared_words(n_words, name):
     """Return a fresh array of 8-byte words in the block's shared memory, as a generic pointer."""
     array = ir.GlobalVariable(
-        ops.b.module, ir.ArrayType(I64, n_words), ops.b.module.get_unique_name(name), addrspace=3
+        builder.module, ir.ArrayType(I64, n_words), builder.module.get_unique_name(name), addrspace=3
     )
     array.initializer = ir.Constant(array.value_type, ir.Undefined)
     array.linkage, array.align = "internal", 8
-    return ops.b.addrspacecast(array, PTR)
+    return builder.addrspacecast(array, PTR)
 
 
 def dynamic_shared(module):
@@ -70,11 +71,11 @@ def dynamic_shared(module):
     return array
 
 
-def unrolling(module, times):
+def unrolling(times):
     """Return the metadata of a loop's last branch that says how many of its iterations LLVM and the driver
     put into one: 1 for a loop that both leave as it is.
     """
-    loop = add_metadata(module, f'distinct !{{!self, !{{!"llvm.loop.unroll.count", i32 {times}}}}}')
+    loop = add_metadata(builder.module, f'distinct !{{!self, !{{!"llvm.loop.unroll.count", i32 {times}}}}}')
     return f", !llvm.loop {loop}"
 
 
@@ -107,18 +108,20 @@ class CudaTarget:
             return ""
         n_loads = sum(getattr(line, "opname", "") == "load" for line in lines)
         n_floats = sum(getattr(line, "type", None) in (F32, F64) for line in lines)
-        return unrolling(blocks[0].module, 8 if n_floats > 3 * n_loads else 4)
+        return unrolling(8 if n_floats > 3 * n_loads else 4)
 
     @staticmethod
-    def product(b, x, y, flags):
+    def product(x, y, flags):
         """Return a product: one instruction if both factors have at most 32 bits, which LLVM does not
         recognise behind masks of 64.
         """
         halves, wide = (
-            [_half(b, v) for v in (x, y)],
+            [_half(v) for v in (x, y)],
             ir.InlineAsm(ir.FunctionType(I64, [I32, I32]), "mul.wide.u32 $0, $1, $2;", "=l,r,r"),
         )
-        return b.mul(x, y, flags=flags) if None in halves else b.call(wide, halves, attrs=("readnone",))
+        if None in halves:
+            return builder.mul(x, y, flags=flags)
+        return builder.call(wide, halves, attrs=("readnone",))
 
     @staticmethod
     def native(ops, name, v, fast):
@@ -132,7 +135,7 @@ class CudaTarget:
                 case "rsqrt":
                     return "normal_rsqrt"
                 case "near_rsqrt":
-                    return ops.call("llvm.nvvm.rsqrt.approx.ftz.d", [x], F64)
+                    return builder.call_named("llvm.nvvm.rsqrt.approx.ftz.d", [x], F64)
         if not fast or ops.strong(v.dtype) != "float32":
             return None
         if name in ("rsqrt", "near_rsqrt"):
@@ -144,17 +147,17 @@ class CudaTarget:
             return None
         scale = F32(1.4426950408889634 if name == "exp" else 0.6931471805599453)
         device = "llvm.nvvm.ex2.approx.ftz.f" if name.startswith("exp") else "llvm.nvvm.lg2.approx.ftz.f"
-        x = ops.call(device, [ops.b.fmul(x, scale) if name == "exp" else x], F32)
-        return ops.b.fmul(x, scale) if name == "log" else x
+        x = builder.call_named(device, [builder.fmul(x, scale) if name == "exp" else x], F32)
+        return builder.fmul(x, scale) if name == "log" else x
 
 
 def _roots(ops, x):
     """Return 1 / sqrt(x) of a number or of each of a pack, to 2^-22.9."""
     if x.type == F32:  # .ftz takes subnormal numbers for zero; the other form scales them
-        return ops.call(f"llvm.nvvm.rsqrt.approx{'.ftz' * (_least(x) >= 2.0**-126)}.f", [x], F32)
+        return builder.call_named(f"llvm.nvvm.rsqrt.approx{'.ftz' * (_least(x) >= 2.0**-126)}.f", [x], F32)
     roots = x
     for k in range(ops.W):
-        roots = ops.b.insert_element(roots, _roots(ops, ops.lane(x, k)), I32(k))
+        roots = builder.insert_element(roots, _roots(ops, ops.lane(x, k)), I32(k))
     return roots
 
 
@@ -190,13 +193,13 @@ class BoxTarget(CudaTarget):
     step = WARP
 
 
-def _half(b, x):
+def _half(x):
     """Return the lower half of a 64-bit number whose upper half is masked to zero; None for other numbers."""
     if isinstance(x, ir.Constant):
         return I32(x.constant) if x.type == I64 and 0 <= x.constant < 1 << 32 else None
     mask = x.operands[1] if getattr(x, "opname", "") == "and" else None
     return (
-        b.trunc(x, I32)
+        builder.trunc(x, I32)
         if isinstance(mask, ir.Constant) and mask.type == I64 and mask.constant == (1 << 32) - 1
         else None
     )
@@ -214,10 +217,10 @@ class CudaTeam(Members):
     def rank(self, ops):
         # the mask states the possible bits of a rank, from which LLVM derives the common part of neighbouring
         # indices
-        return Value("int", VARYING, ops.b.and_(thread(ops), (1 << (self.n - 1).bit_length()) - 1))
+        return Value("int", VARYING, thread() & ((1 << (self.n - 1).bit_length()) - 1))
 
     def barrier(self, ops):
-        barrier(ops) if self.n > WARP else barrier_of_warp(ops)
+        barrier() if self.n > WARP else barrier_of_warp()
 
     def thread_range(self, here, loop, lo, hi):
         ops = here.ops
@@ -227,11 +230,11 @@ class CudaTeam(Members):
     @staticmethod
     def mma(ops, *values):
         """Return a step of the tensor cores, 16 x 8 x 4: c (4 numbers of a thread), a (2) and b (1)."""
-        four, b = ir.LiteralStructType([F64] * 4), ops.b
+        four = ir.LiteralStructType([F64] * 4)
         asm = "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {$0,$1,$2,$3}, {$8,$9}, {$10}, {$4,$5,$6,$7};"
         step = ir.InlineAsm(ir.FunctionType(four, [F64] * 7), asm, "=d,=d,=d,=d,d,d,d,d,d,d,d")
-        result = b.call(step, [ops.get(v, "float64") for v in values], attrs=("convergent", "readnone"))
-        return [Value("float64", VARYING, b.extract_value(result, k)) for k in range(4)]
+        result = builder.call(step, [ops.get(v, "float64") for v in values], attrs=("convergent", "readnone"))
+        return [Value("float64", VARYING, builder.extract_value(result, k)) for k in range(4)]
 
     def combine(self, ops, state, combine, again):
         """Combine the states of a block; `again`: True if this may run again, in which case its shared words
@@ -247,13 +250,13 @@ class CudaTeam(Members):
             return Value(
                 value.dtype, UNIFORM, _shuffled(ops, value, "idx", ops.get(rank, "int32"), WARP - 1).ir
             )
-        place = shared_words(ops, 1, "picked")
-        here = ops.b.icmp_signed("==", thread(ops), ops.get(rank, "int"))
-        with ops.b.if_then(here):
-            ops.b.store(ops.get(value), place)
-        barrier(ops)
-        x = ops.b.load(place, ops.scalar(value.dtype))
-        barrier(ops)
+        place = shared_words(1, "picked")
+        here = thread().equals(ops.get(rank, "int"))
+        with builder.if_then(here):
+            builder.store(ops.get(value), place)
+        barrier()
+        x = builder.load(place, ops.scalar(value.dtype))
+        barrier()
         return Value(value.dtype, UNIFORM, x)
 
     def append(self, here, view, at, value, keep):
@@ -263,14 +266,14 @@ class CudaTeam(Members):
         ops = here.ops
         kept = ops.get(keep, "bool")
         if self.n == WARP:
-            votes = ops.call("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
-            lower_ranks = _register(ops, "lanemask.lt")
+            votes = builder.call_named("llvm.nvvm.vote.ballot.sync", [_ALL, kept], I32)
+            lower_ranks = _register("lanemask.lt")
             before, total = (
-                Value("int", VARYING, ops.b.zext(ops.intrinsic("ctpop", [v]), I64))
-                for v in (ops.b.and_(votes, lower_ranks), votes)
+                Value("int", VARYING, builder.zext(ops.intrinsic("ctpop", [v]), I64))
+                for v in (votes & lower_ranks, votes)
             )
         else:
-            own = Value("int64", VARYING, ops.b.zext(kept, I64))
+            own = Value("int64", VARYING, builder.zext(kept, I64))
             (before,), (total,) = scan_block(
                 ops,
                 (own,),
@@ -278,7 +281,7 @@ class CudaTeam(Members):
                 lambda a, b: (ops.binary("+", *a, *b),),
                 self.n,
             )
-        with ops.b.if_then(kept):
+        with builder.if_then(kept):
             here.memory.store(here, view, [ops.binary("+", at, before)], value)
         return Value("int", UNIFORM, total.ir)
 
@@ -290,16 +293,16 @@ class CudaTeam(Members):
         the warp's next tally.
         """
         ops = here.ops
-        b, peers = ops.b, _peers(ops, ops.get(index, "int"), n)
-        lower_ranks = _register(ops, "lanemask.lt")
+        peers = _peers(ops.get(index, "int"), n)
+        lower_ranks = _register("lanemask.lt")
         before, total = (
             ops.cast(Value("uint32", VARYING, ops.intrinsic("ctpop", [v])), view.dtype)
-            for v in (b.and_(peers, lower_ranks), peers)
+            for v in (peers & lower_ranks, peers)
         )
         result = ops.slot(ops.scalar(view.dtype))
-        with b.if_then(ops.get(ops.compare("==", before, ops.const(0)))):
-            b.store(ops.get(here.memory.atomic(here, "add", view, [index], total)), result)
-        old = Value(view.dtype, VARYING, b.load(result, ops.scalar(view.dtype)))
+        with builder.if_then(ops.get(ops.compare("==", before, ops.const(0)))):
+            builder.store(ops.get(here.memory.atomic(here, "add", view, [index], total)), result)
+        old = Value(view.dtype, VARYING, builder.load(result, ops.scalar(view.dtype)))
         first = ops.intrinsic("cttz", [peers, ir.Constant(ir.IntType(1), 1)])
         return ops.binary("+", _shuffled(ops, old, "idx", first, WARP - 1), before)
 
@@ -307,39 +310,39 @@ class CudaTeam(Members):
         return scan_block(ops, own, neutral, combine, self.n)[0]
 
 
-def _peers(ops, number, n):
+def _peers(number, n):
     """Return a mask of the members of the warp that have the same number, below n, by a vote on each of its
     bits."""
-    b, number, peers = ops.b, ops.b.trunc(number, I32), _ALL
+    number, peers = builder.trunc(number, I32), _ALL
     for k in range((n - 1).bit_length()):
-        bit = b.icmp_signed("!=", b.and_(number, 1 << k), 0)
-        votes = ops.call("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
-        peers = b.and_(peers, b.select(bit, votes, b.not_(votes)))
+        bit = (number & (1 << k)).differs(0)
+        votes = builder.call_named("llvm.nvvm.vote.ballot.sync", [_ALL, bit], I32)
+        peers = peers & builder.select(bit, votes, ~votes)
     return peers
 
 
 def scan_block(ops, own, neutral, combine, n):
     """Exclusive prefixes of one state a thread in rank order, and the total: by shuffles in each warp, then
     over the warps."""
-    rank = Value("int32", VARYING, ops.b.trunc(thread(ops), I32))  # half the instructions of 64 bits
+    rank = Value("int32", VARYING, builder.trunc(thread(), I32))  # half the instructions of 64 bits
     end = ops.const(WARP - 1)
     lane = ops.binary("&", rank, end)
     inclusive, exclusive = _scan_warp(ops, lane, own, neutral, combine)
     n_warps = n // WARP
     if n_warps == 1:
         return exclusive, _moved(ops, inclusive, "idx", WARP - 1, WARP - 1)
-    place = shared_words(ops, n_warps * len(own), "scanned")
-    warp = ops.b.ashr(rank.ir, 5)
-    with ops.b.if_then(ops.get(ops.compare("==", lane, end))):
+    place = shared_words(n_warps * len(own), "scanned")
+    warp = rank.ir >> 5
+    with builder.if_then(ops.get(ops.compare("==", lane, end))):
         _keep(ops, place, warp, inclusive)
-    barrier(ops)
+    barrier()
     before = total = neutral
     for k in range(n_warps):
         part = _stored_state(ops, place, k, own, UNIFORM)
-        here = Value("bool", VARYING, ops.b.icmp_signed("==", warp, k))
+        here = Value("bool", VARYING, warp.equals(k))
         before = _chosen(ops, here, total, before)
         total = combine(total, part)
-    barrier(ops)
+    barrier()
     return combine(before, exclusive), total
 
 
@@ -369,11 +372,11 @@ def fold_block(ops, own, combine, n):
 
 def _each_warps(ops, state, n_warps, name):
     """Leave the state of each warp's first thread in shared memory; they are read when they are taken."""
-    place, rank = shared_words(ops, n_warps * len(state), name), thread(ops)
-    first = ops.b.icmp_signed("==", ops.b.and_(rank, WARP - 1), 0)
-    with ops.b.if_then(first):
-        _keep(ops, place, ops.b.ashr(rank, 5), state)
-    barrier(ops)
+    place, rank = shared_words(n_warps * len(state), name), thread()
+    first = (rank & (WARP - 1)).equals(0)
+    with builder.if_then(first):
+        _keep(ops, place, rank >> 5, state)
+    barrier()
     return (_stored_state(ops, place, k, state, VARYING) for k in range(n_warps))
 
 
@@ -388,14 +391,16 @@ def _moved(ops, state, how, by, clamp):
 
 def _keep(ops, place, warp, state):
     """Leave a warp's state in shared memory."""
-    for v, word in zip(state, words_of(ops, place, warp, len(state))):
-        ops.b.store(ops.get(v), word)
+    for v, word in zip(state, words_of(place, warp, len(state))):
+        builder.store(ops.get(v), word)
 
 
 def _stored_state(ops, place, number, state, kind):
     """Return a warp's stored state, shaped like `state`."""
-    words = words_of(ops, place, I64(number), len(state))
-    return tuple(Value(v.dtype, kind, ops.b.load(word, ops.scalar(v.dtype))) for v, word in zip(state, words))
+    words = words_of(place, I64(number), len(state))
+    return tuple(
+        Value(v.dtype, kind, builder.load(word, ops.scalar(v.dtype))) for v, word in zip(state, words)
+    )
 
 
 def combine_block(ops, state, combine, n, again=True):
@@ -418,24 +423,24 @@ def combine_block(ops, state, combine, n, again=True):
 def _over_warps(ops, state, combine, n_warps, again):
     total = functools.reduce(combine, _each_warps(ops, state, n_warps, "combined"))
     if again:
-        barrier(ops)
+        barrier()
     return tuple(Value(v.dtype, VARYING, ops.get(r, v.dtype)) for v, r in zip(state, total))
 
 
 def _shuffled(ops, v, how, by, clamp):
     """Return the value of another lane of the warp."""
-    b, x = ops.b, ops.get(v)
+    x = ops.get(v)
     bits = BITS[ops.strong(v.dtype)]
     by = I32(by) if isinstance(by, int) else by
 
     def move(word):
-        return ops.call(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, I32(clamp)], I32)
+        return builder.call_named(f"llvm.nvvm.shfl.sync.{how}.i32", [_ALL, word, by, I32(clamp)], I32)
 
     if bits == 1:
-        return Value(v.dtype, VARYING, b.icmp_signed("!=", move(b.zext(x, I32)), 0))
+        return Value(v.dtype, VARYING, move(builder.zext(x, I32)).differs(0))
     if bits == 32:
-        return Value(v.dtype, VARYING, b.bitcast(move(b.bitcast(x, I32)), x.type))
-    pair = words = b.bitcast(x, ir.VectorType(I32, 2))
+        return Value(v.dtype, VARYING, builder.bitcast(move(builder.bitcast(x, I32)), x.type))
+    pair = words = builder.bitcast(x, ir.VectorType(I32, 2))
     for k in range(2):
-        pair = b.insert_element(pair, move(b.extract_element(words, I32(k))), I32(k))
-    return Value(v.dtype, VARYING, b.bitcast(pair, x.type))
+        pair = builder.insert_element(pair, move(builder.extract_element(words, I32(k))), I32(k))
+    return Value(v.dtype, VARYING, builder.bitcast(pair, x.type))

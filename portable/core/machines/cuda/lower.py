@@ -4,6 +4,7 @@ finishes in the same launch.
 The argument block travels by value, as the kernel's one parameter.
 """
 
+import operator
 from functools import partial, reduce
 import re
 
@@ -14,6 +15,7 @@ from ...compiler.writing.entry import Entry
 from ...compiler.reading.tree import flat
 from ...language.types import SHORT, itemsize
 from ...compiler.reading.team import TeamHandle
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I1, I32, I64, I8, PTR, Unpacked
 from .lanes import (
     RANGE_THREADS,
@@ -96,7 +98,7 @@ def _emit(code):
     else:
         plain = _scattered_range if code.scatters else _range
         {"team": _team, "range": plain}.get(kind, _box)(code)
-    code.b.ret_void()
+    builder.ret_void()
     code.watch.done(code)
 
 
@@ -120,14 +122,14 @@ def _as_kernel(entry, text):
 
 def _first(code, indices):
     """Return this thread's first index, counted from the policy's, for blocks of `indices` indices."""
-    return _sum(code, _times(code, block(code.ops), indices), thread(code.ops))
+    return _sum(builder.mul_nsw(block(), indices), thread())
 
 
 def _range(code):
     """Emit one index a thread, or a pack of them; the last block processes the remaining indices
     one by one.
     """
-    index = _sum(code, code.extra("begin"), _first(code, code.machine.threads * code.width))
+    index = _sum(code.extra("begin"), _first(code, code.machine.threads * code.width))
     _places(code, [index], [code.extra("end")], code.machine.threads)
 
 
@@ -136,39 +138,39 @@ def _places(code, indices, ends, step):
     apart: together if their number is that of lanes, else one by one. Places are in 32 bits, with ranges that
     LLVM can use, if the launch has no larger ones.
     """
-    ops, b, W = code.ops, code.b, code.width
+    ops, W = code.ops, code.width
     typ = I32 if any(getattr(v, "apart", None) for v in flat(tuple(code.args))) else I64
 
     def visit(index):
-        code.visit(ops.lanes(_ranged(b, index)), outer=[outer])
+        code.visit(ops.lanes(_ranged(index)), outer=[outer])
 
-    *outer, last = (b.trunc(index, typ) for index in indices)
-    ends = [b.trunc(end, typ) for end in ends]
-    there = [b.icmp_signed("<", *both) for both in zip(outer[-1:], ends[-2:])]
-    whole = b.icmp_signed("<", _sum(code, last, step * (W - 1)), ends[-1])
-    outer = [_ranged(b, index) for index in outer]
-    with b.if_then(reduce(b.and_, there, whole if W == 1 else I1(1))):
+    *outer, last = (builder.trunc(index, typ) for index in indices)
+    ends = [builder.trunc(end, typ) for end in ends]
+    there = [place < end for place, end in zip(outer[-1:], ends[-2:])]
+    whole = _sum(last, step * (W - 1)) < ends[-1]
+    outer = [_ranged(index) for index in outer]
+    with builder.if_then(reduce(operator.and_, there, whole if W == 1 else I1(1))):
         if W == 1:
-            return _visit(code, dict(zip((*outer, _ranged(b, last)), ends)))
+            return _visit(code, dict(zip((*outer, _ranged(last)), ends)))
         _pack(code, whole, last, ends, step, visit)
 
 
-def _ranged(b, place):
-    return b.and_(b.zext(place, I64), SHORT - 1) if place.type == I32 else place
+def _ranged(place):
+    return builder.zext(place, I64) & (SHORT - 1) if place.type == I32 else place
 
 
 def _pack(code, whole, index, ends, step, visit):
     """Process a thread's indices up to the last end together if `whole`, else one by one."""
-    ops, b, W = code.ops, code.b, code.width
-    with b.if_else(whole) as (pack, rest):
+    ops, W = code.ops, code.width
+    with builder.if_else(whole) as (pack, rest):
         with pack:
             visit(index)
-            if sum(len(block.instructions) for block in b.function.blocks) > _SHORT:
+            if sum(len(block.instructions) for block in builder.function.blocks) > _SHORT:
                 raise Unpacked("the text is long")
         with rest:
             ops.W = 1
-            once = unrolling(b.module, 1)  # of W - 1 places at most: registers for more would cost warps
-            code.steps(b.zext(index, I64), b.zext(ends[-1], I64), step, visit, once)
+            once = unrolling(1)  # of W - 1 places at most: registers for more would cost warps
+            code.steps(builder.zext(index, I64), builder.zext(ends[-1], I64), step, visit, once)
             ops.W = W
 
 
@@ -176,30 +178,25 @@ def _visit(code, ends):
     """Emit the kernel at one place, {index: the policy's end} in order. Remainders by extents, as in `(i + 1)
     % n`, take no division where the policy ends within these extents; other launches run a second copy.
     """
-    b, ops, (*outer, last) = code.b, code.ops, ends
-    start, (inside, otherwise, after) = b.block, b.blocks("inside", "otherwise", "after")
-    b.position_at_end(inside)
+    ops, (*outer, last) = code.ops, ends
+    start, (inside, otherwise, after) = builder.block, builder.blocks("inside", "otherwise", "after")
+    builder.position_at_end(inside)
     ops.ends = ends
     code.visit(ops.lanes(last), outer=[outer])
     ops.ends = {}
-    b.branch(after)
-    b.position_at_end(start)
-    least = [b.icmp_signed("<=", word, b.trunc(n, word.type)) for word, n in ops.within]
-    b.cbranch(reduce(b.and_, least, I1(1)), inside, otherwise)
-    b.position_at_end(otherwise)
+    builder.branch(after)
+    builder.position_at_end(start)
+    least = [word <= builder.trunc(n, word.type) for word, n in ops.within]
+    builder.cbranch(reduce(operator.and_, least, I1(1)), inside, otherwise)
+    builder.position_at_end(otherwise)
     if least:
         code.visit(ops.lanes(last), outer=[outer])
-    b.go(after)
+    builder.go(after)
 
 
-def _sum(code, *terms):
+def _sum(*terms):
     """Return a sum of indices, no step of which wraps."""
-    return reduce(lambda x, y: code.b.add_nsw(x, y), terms)
-
-
-def _times(code, x, n):
-    """Return an index times a Python number, which does not wrap."""
-    return code.b.mul_nsw(x, n)
+    return reduce(builder.add_nsw, terms)
 
 
 def _reduced_range(code):
@@ -208,7 +205,7 @@ def _reduced_range(code):
     """
     ops = code.ops
     copies = 1 if code.has_loops else _COPIES[code.entry.state_words > 1]
-    width = _times(code, grid(ops), code.machine.threads)
+    width = builder.mul_nsw(grid(), code.machine.threads)
     near, even = _first(code, code.machine.threads * copies), _first(code, code.machine.threads)
 
     def visit(copy, index):
@@ -216,16 +213,16 @@ def _reduced_range(code):
 
     def whole_step(base):
         for k in range(copies):
-            visit(k, _sum(code, base, near, code.machine.threads * k))
+            visit(k, _sum(base, near, code.machine.threads * k))
 
     if copies == 1:
-        first = _sum(code, code.extra("begin"), even)
+        first = _sum(code.extra("begin"), even)
         code.steps(first, code.extra("end"), width, lambda index: visit(0, index))
         return
-    last = code.loop(code.extra("begin"), code.extra("end"), _times(code, width, copies), whole_step)
+    last = code.loop(code.extra("begin"), code.extra("end"), builder.mul_nsw(width, copies), whole_step)
     for k in range(copies):
-        index = _sum(code, last, even, _times(code, width, k))
-        with ops.b.if_then(ops.b.icmp_signed("<", index, code.extra("end"))):
+        index = _sum(last, even, builder.mul_nsw(width, k))
+        with builder.if_then(index < code.extra("end")):
             visit(k, index)
 
 
@@ -233,26 +230,25 @@ def _scattered_range(code):
     """Process a range with the grid's stride; views that are only added to have a copy in each block's shared
     memory.
     """
-    b = code.b
     own, copies = dynamic_shared(code.module), []
 
     def clear(element, mine, total):
-        b.store(ir.Constant(element, 0), mine)
+        builder.store(ir.Constant(element, 0), mine)
 
     for view in code.scatters:
         copies.append((view, own, view.pointer))
-        size = b.and_(b.add(code.n_bytes(view), 7), -8)
-        own = b.gep(own, [size], I8)
+        size = (code.n_bytes(view) + 7) & -8
+        own = builder.gep(own, [size], I8)
         _each_element(code, *copies[-1], clear)
-    barrier(code.ops)
+    barrier()
     for view, copy, _ in copies:
         view.pointer = copy
     _reduced_range(code)
-    barrier(code.ops)
+    barrier()
 
     def hand_over(element, mine, total):
         add = "add" if isinstance(element, ir.IntType) else "fadd"
-        b.atomic_rmw(add, total, b.load(mine, element), "monotonic")
+        builder.atomic_rmw(add, total, builder.load(mine, element), "monotonic")
 
     for copy in copies:
         _each_element(code, *copy, hand_over)
@@ -263,12 +259,12 @@ def _each_element(code, view, mine, total, body):
     elements.
     """
     element = code.ops.scalar(view.dtype)
-    size = code.b.sdiv(code.n_bytes(view), itemsize(view.dtype))
+    size = builder.sdiv(code.n_bytes(view), itemsize(view.dtype))
 
     def at(j):
-        body(element, *(code.b.gep(place, [j], element) for place in (mine, total)))
+        body(element, *(builder.gep(place, [j], element) for place in (mine, total)))
 
-    code.steps(thread(code.ops), size, code.machine.threads, at)
+    code.steps(thread(), size, code.machine.threads, at)
 
 
 def _tile(code):
@@ -277,16 +273,16 @@ def _tile(code):
     Returns the bounds of all dimensions, this thread's first last index, its row in the tile, and the tile's
     height.
     """
-    b, bounds = code.b, code.bounds()
-    bits, here = code.extra("block_size"), thread(code.ops)
-    height = b.ashr(I64(code.machine.threads), bits)
-    before, column = b.shl(block(code.ops), bits), b.and_(here, b.sub(b.shl(I64(1), bits), 1))
+    bounds = code.bounds()
+    bits, here = code.extra("block_size"), thread()
+    height = I64(code.machine.threads) >> bits
+    before, column = block() << bits, here & ((I64(1) << bits) - 1)
     if code.width > 1:  # a warp's indices lie one after the other, a thread's a warp apart
-        before = _times(code, before, code.width)
-        warp = b.and_(column, -WARP)
-        column = _sum(code, column, _times(code, warp, code.width - 1))
-    place = _sum(code, bounds[-1][0], _sum(code, before, column))
-    return bounds, place, b.ashr(here, bits), height
+        before = builder.mul_nsw(before, code.width)
+        warp = column & -WARP
+        column = _sum(column, builder.mul_nsw(warp, code.width - 1))
+    place = _sum(bounds[-1][0], _sum(before, column))
+    return bounds, place, here >> bits, height
 
 
 def _leading(code, bounds):
@@ -295,26 +291,25 @@ def _leading(code, bounds):
     """
     if len(bounds) < 4:
         return bounds[0], lambda number: [number]
-    b, (first, end), (low, high) = code.b, *bounds[:2]
-    width = b.sub_nsw(high, low)
+    (first, end), (low, high) = bounds[:2]
+    width = builder.sub_nsw(high, low)
 
     def split(number):
-        places = b.sdiv(number, width), b.srem(number, width)
-        return [_sum(code, *both) for both in zip(places, (first, low))]
+        places = builder.sdiv(number, width), builder.srem(number, width)
+        return [_sum(*both) for both in zip(places, (first, low))]
 
-    return (I64(0), b.mul_nsw(b.sub(end, first), width)), split
+    return (I64(0), builder.mul_nsw(end - first, width)), split
 
 
 def _box(code):
     """One index a thread, or a pack of them along the last dimension; the second grid axis counts tiles, the
     third the dimensions before a tile's."""
-    ops, b = code.ops, code.b
     bounds, last, row, height = _tile(code)
-    near = _sum(code, bounds[-2][0], b.add(b.mul(block(ops, "y"), height), row))
+    near = _sum(bounds[-2][0], block("y") * height + row)
     (begin, _), split = _leading(code, bounds)
     outer = [near]
     if len(bounds) > 2:
-        outer[:0] = split(_sum(code, begin, block(ops, "z")))
+        outer[:0] = split(_sum(begin, block("z")))
     _places(code, [*outer, last], [end for _, end in bounds], WARP)
 
 
@@ -322,12 +317,12 @@ def _reduced_box(code):
     """Process tiles, `depth` of them along the preceding dimensions, so that a block stores one state for
     many indices.
     """
-    ops, b, depth = code.ops, code.b, code.extra("depth")
+    ops, depth = code.ops, code.extra("depth")
     bounds, index, row, height = _tile(code)
     leading, split = _leading(code, bounds)
 
     def visit(*outer):
-        with b.if_then(b.icmp_signed("<", index, bounds[-1][1])):
+        with builder.if_then(index < bounds[-1][1]):
             code.visit(ops.lanes(index), outer=[outer])
 
     if len(bounds) == 2:
@@ -338,64 +333,61 @@ def _reduced_box(code):
         _deep(code, leading, depth, I64(1), I64(0), "z", lambda i: visit(*split(i), j))
 
     begin, end = bounds[-2]
-    first = _sum(code, begin, b.add(b.mul(block(ops, "y"), height), row))
-    code.steps(first, end, b.mul(grid(ops, "y"), height), tile)
+    first = _sum(begin, block("y") * height + row)
+    code.steps(first, end, grid("y") * height, tile)
 
 
 def _deep(code, bounds, depth, step, offset, axis, body):
     """Emit the part before a tile: `depth` steps from this block's own on."""
-    b, (begin, end) = code.b, bounds
-    start = _sum(code, begin, b.mul(b.mul(block(code.ops, axis), depth), step))
-    last = _sum(code, start, b.mul(depth, step))
-    last = b.select(b.icmp_signed("<", last, end), last, end)
-    code.steps(_sum(code, start, offset), last, step, body)
+    begin, end = bounds
+    start = _sum(begin, block(axis) * depth * step)
+    last = _sum(start, depth * step)
+    last = builder.select(last < end, last, end)
+    code.steps(_sum(start, offset), last, step, body)
 
 
 def _team(code):
-    ops = code.ops
     base = dynamic_shared(code.module)
-    rank, league_size, together = block(ops), code.extra("league_size"), code.machine.together
+    rank, league_size, together = block(), code.extra("league_size"), code.machine.together
     if together > 1:
-        rank = _sum(code, _times(code, rank, together), warp(ops))
+        rank = _sum(builder.mul_nsw(rank, together), warp())
     # an empty league's reduction has one block
-    with ops.b.if_then(ops.b.icmp_signed("<", rank, league_size)):
+    with builder.if_then(rank < league_size):
         code.visit(CudaTeam(rank, league_size, code.machine.team_size, base))
 
 
 # ---- the end of a reduction: the last block to arrive combines the partial states of all blocks
 def _finish(code):
-    ops, b = code.ops, code.b
     states = code.collected()
     if code.policy_kind != "team":
         states = _block_states(code, states)
     partials, counter = code.extra("partials", PTR), code.extra("counter", PTR)
     number, n_blocks = _block_number(code)
-    last = shared_words(ops, 1, "last")
-    leader = b.icmp_signed("==", thread(ops), 0)
-    with b.if_then(leader):
+    last = shared_words(1, "last")
+    leader = thread().equals(0)
+    with builder.if_then(leader):
         code.write_words(states, code.partial(partials, number))
         # release of this block's partial state, and then acquire of all other blocks'
-        b.fence("acq_rel", "device")
-        arrived = b.atomic_rmw("add", counter, I64(1), "monotonic")
-        b.fence("acq_rel", "device")
-        b.store(b.sub(arrived, n_blocks), last)
-    barrier(ops)
-    with b.if_then(b.icmp_signed("==", b.load(last, I64), -1)):
-        code.steps(thread(ops), n_blocks, code.machine.threads, code.folding(states, partials))
+        builder.fence("acq_rel", "device")
+        arrived = builder.atomic_rmw("add", counter, I64(1), "monotonic")
+        builder.fence("acq_rel", "device")
+        builder.store(arrived - n_blocks, last)
+    barrier()
+    with builder.if_then(builder.load(last, I64).equals(-1)):
+        code.steps(thread(), n_blocks, code.machine.threads, code.folding(states, partials))
         totals = _block_states(code, code.collected())
-        with b.if_then(leader):
+        with builder.if_then(leader):
             code.write_results(totals)
-            b.store(0, counter)
+            builder.store(0, counter)
 
 
 def _block_number(code):
     """Return this block's number in the grid, and the number of blocks."""
-    ops, b = code.ops, code.b
-    number, n_blocks = block(ops), grid(ops)
+    number, n_blocks = block(), grid()
     if code.policy_kind.startswith("box"):
         for axis in "yz":
-            number = b.add(number, b.mul(n_blocks, block(ops, axis)))
-            n_blocks = b.mul(n_blocks, grid(ops, axis))
+            number = number + n_blocks * block(axis)
+            n_blocks = n_blocks * grid(axis)
     return number, n_blocks
 
 

@@ -25,6 +25,7 @@ the mark. A word with the mark is therefore complete, relaxed loads are enough, 
 cleared.
 """
 
+import operator
 from functools import reduce
 
 from llvmlite import ir
@@ -32,6 +33,7 @@ from llvmlite import ir
 from ...compiler.writing.scan_states import Scanned, words_of
 from ...compiler.reading.tree import flat
 from ...language.types import BITS, VARYING
+from ...compiler.writing.lines import builder
 from ...compiler.writing.values import I32, I64, PTR, Value
 from ...places.policy import WITH_PREFIXES
 from .engine import KEEPING, KEEPS, REGISTERS
@@ -73,26 +75,26 @@ class Hints:
     control.
     """
 
-    def __init__(self, b, policy=None):
-        self.b, self.policy = b, policy
+    def __init__(self, policy):
+        self.policy = policy
 
     def load(self, pointer, typ, align):
         if str(typ) not in REGISTERS:
-            return self.b.load(pointer, typ, align=align)
+            return builder.load(pointer, typ, align=align)
         (letter, bits), operands = REGISTERS[str(typ)], [pointer, self.policy][: 1 + bool(self.policy)]
         text = "ld.global" + (KEEPS if self.policy else ".cs.b{} $0, [$1];")
         return self._call(text.format(bits), f"={letter}", typ, operands, ",l" * len(operands))
 
     def store(self, x, pointer, align):
         if str(x.type) not in REGISTERS:
-            return self.b.store(x, pointer, align=align)
+            return builder.store(x, pointer, align=align)
         letter, bits = REGISTERS[str(x.type)]
         return self._call(f"st.global.cs.b{bits} [$0], $1;", "l", ir.VoidType(), [pointer, x], f",{letter}")
 
     def _call(self, text, first, kind, operands, others):
         function = ir.FunctionType(kind, [v.type for v in operands])
         stores = isinstance(kind, ir.VoidType)
-        return self.b.call(ir.InlineAsm(function, text, first + others, stores), operands)
+        return builder.call(ir.InlineAsm(function, text, first + others, stores), operands)
 
 
 def items_of(entry):
@@ -115,43 +117,41 @@ class Scan(Scanned):
     def emit(self):
         self.outs = flat(self.code.args.pop()) if self.kind in WITH_PREFIXES else ()
         n_words, n_shelves = self.tile + self.tile // 16 + 1, max(len(self.state), len(self.outs))
-        self.shelves = [shared_words(self.ops, n_words, "tile") for _ in range(n_shelves)]
-        self.keeping = self.b.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
+        self.shelves = [shared_words(n_words, "tile") for _ in range(n_shelves)]
+        self.keeping = builder.call(ir.InlineAsm(ir.FunctionType(I64, []), KEEPING, "=l"), [])
         self._take_tiles(self.extra("depth"))
 
     def _take_tiles(self, lag):
         """Take the next tile number; compute the total of its tile, and the prefixes of earlier tiles that
         are due.
         """
-        b = self.b
-        self.last = b.sub(b.sub(grid(self.ops), lag), 1)
+        self.last = grid() - lag - 1
         number = self._take_number()
-        with b.if_then(b.icmp_signed("<=", number, self.last)):
+        with builder.if_then(number <= self.last):
             self._total(number)
-        half = b.sub(number, b.ashr(lag, 1))
+        half = number - (lag >> 1)
         group, place = self._split(half)
         wanted = self._is_tile(half), self._equal(place, GROUP - 1), self._is_warp(0)
-        with b.if_then(reduce(b.and_, wanted)):
+        with builder.if_then(reduce(operator.and_, wanted)):
             self._total_of_group(group)
-        behind = b.sub(number, lag)
-        with b.if_then(self._is_tile(behind) if self.outs else b.icmp_signed("==", behind, self.last)):
+        behind = number - lag
+        with builder.if_then(self._is_tile(behind) if self.outs else behind.equals(self.last)):
             self._prefixes(behind)
 
     def _is_warp(self, number):
         """Return the condition that this thread belongs to the warp of that number."""
-        return self._equal(self.b.sub(thread(self.ops), self.lane), number * WARP)
+        return self._equal(thread() - self.lane, number * WARP)
 
     def _hint(self, policy):
         """Set the cache policy of the kernel's reads from here on; the elements of loops are read more
         often than twice."""
-        self.code.lower.memory.hints = None if self.code.has_loops else Hints(self.b, policy)
+        self.code.lower.memory.hints = None if self.code.has_loops else Hints(policy)
 
     def _equal(self, number, n):
-        return self.b.icmp_signed("==", number, n)
+        return number.equals(n)
 
     def _is_tile(self, number):
-        b = self.b
-        return b.and_(b.icmp_signed(">=", number, 0), b.icmp_signed("<=", number, self.last))
+        return (number >= 0) & (number <= self.last)
 
     def _combined(self, a, b):
         return tuple(
@@ -165,36 +165,34 @@ class Scan(Scanned):
         Both are in the first word. The block that takes the last number sets another mark for the next
         launch.
         """
-        ops, b = self.ops, self.b
-        self.words, taken = self.extra("partials", PTR), shared_words(ops, 1, "taken")
-        rank = thread(ops)
-        self.first, self.lane = self._equal(rank, 0), b.and_(rank, WARP - 1)
-        with b.if_then(self.first):
-            ticket = b.atomic_rmw("add", self.words, I64(1), "monotonic")
-            b.store(ticket, taken)
-            last = b.sub(grid(ops), 1)
-            with b.if_then(b.icmp_signed("==", b.and_(ticket, _LOW), last)):
-                b.store(b.add(b.sub(ticket, last), 2 << 32), self.words)
-        barrier(ops)
-        ticket = b.load(taken, I64)
-        self.mark = b.or_(b.lshr(ticket, _HALF), 1)
-        return b.and_(ticket, _LOW)
+        self.words, taken = self.extra("partials", PTR), shared_words(1, "taken")
+        rank = thread()
+        self.first, self.lane = self._equal(rank, 0), rank & (WARP - 1)
+        with builder.if_then(self.first):
+            ticket = builder.atomic_rmw("add", self.words, I64(1), "monotonic")
+            builder.store(ticket, taken)
+            last = grid() - 1
+            with builder.if_then((ticket & _LOW).equals(last)):
+                builder.store(ticket - last + (2 << 32), self.words)
+        barrier()
+        ticket = builder.load(taken, I64)
+        self.mark = builder.lshr(ticket, _HALF) | 1
+        return ticket & _LOW
 
     # ---- a tile
     def _start(self, tile):
-        return self.b.add_nsw(self.extra("begin"), self.b.mul(tile, self.tile))
+        return builder.add_nsw(self.extra("begin"), tile * self.tile)
 
     def _coalesced(self, start):
         """Return the indices of this thread's items when neighbours are neighbours."""
-        first = self.b.add_nsw(start, self._place())
-        return [self.b.add_nsw(first, k * WARP) for k in range(self.items)]
+        first = builder.add_nsw(start, self._place())
+        return [builder.add_nsw(first, k * WARP) for k in range(self.items)]
 
     def _place(self):
         """Return the place in the tile of the first of these: a warp's items are its threads' neighbouring
         ones."""
-        b = self.b
-        warp = b.sub(thread(self.ops), self.lane)
-        return b.add(b.mul(warp, self.items), self.lane)
+        warp = thread() - self.lane
+        return warp * self.items + self.lane
 
     def _shelf(self, first, further):
         """Return a place of the tile in shared memory, one word in 17 of which is padding against bank
@@ -203,9 +201,8 @@ class Scan(Scanned):
         Both parts are counted with padding: no carry of the one reaches the other's sixteens, so that a
         thread has one address and constants.
         """
-        b = self.b
-        word = b.add(b.add(first, b.ashr(first, _ROW)), further + further // 16)
-        return [b.gep(shelf, [word], I64) for shelf in self.shelves]
+        word = first + (first >> _ROW) + (further + further // 16)
+        return [builder.gep(shelf, [word], I64) for shelf in self.shelves]
 
     def _across(self, k):
         """Return the place of this thread's item k when neighbours are neighbours."""
@@ -213,29 +210,28 @@ class Scan(Scanned):
 
     def _items(self):
         """Return the places of this thread's neighbouring items."""
-        first = self.b.mul(thread(self.ops), self.items)
+        first = thread() * self.items
         return [self._shelf(first, k) for k in range(self.items)]
 
     def _run_kernel(self, start):
         """The contributions of a tile to shared memory, the neutral value beyond the end."""
-        ops, b = self.ops, self.b
-        rest = b.sub_nsw(self.extra("end"), start)
-        with b.if_else(b.icmp_signed(">=", rest, self.tile)) as (whole, part):
+        rest = builder.sub_nsw(self.extra("end"), start)
+        with builder.if_else(rest >= self.tile) as (whole, part):
             with whole:  # no condition, and no store before the last load: all are in flight at once
                 states = [self._contribution(index) for index in self._coalesced(start)]
                 for k, state in enumerate(states):
                     self._write(state, self._across(k))
-                barrier_of_warp(ops)
+                barrier_of_warp()
             with part:
                 for k in range(self.items):
                     self._write(self._neutral(), self._across(k))
-                barrier(ops)
-                self.code.steps(thread(ops), rest, self.threads, lambda k: self._one(start, k))
-                barrier(ops)
+                barrier()
+                self.code.steps(thread(), rest, self.threads, lambda k: self._one(start, k))
+                barrier()
 
     def _one(self, start, place):
         """The contribution at a place of a tile."""
-        state = self._contribution(self.b.add_nsw(start, place))
+        state = self._contribution(builder.add_nsw(start, place))
         self._write(state, self._shelf(place, 0))
 
     def _contribution(self, index):
@@ -251,47 +247,46 @@ class Scan(Scanned):
         self._hint(self.keeping)
         self._run_kernel(self._start(tile))
         parts = fold_block(self.ops, self._own(), self._combined, self.threads)
-        with self.b.if_then(self.first):
+        with builder.if_then(self.first):
             self._leave(0, tile, reduce(self._combined, [*parts]))
 
     def _total_of_group(self, group):
         """Compute a group's total, by one warp, and after the section's last group the prefix before the next
         one.
         """
-        b = self.b
         section, place = self._split(group)
         (own,) = self._await(self._member(0, group))
         own = fold_warp(self.ops, own, self._combined)
-        with b.if_then(self.first):
+        with builder.if_then(self.first):
             self._leave(1, group, own)
-        with b.if_then(self._equal(place, GROUP - 1)):
+        with builder.if_then(self._equal(place, GROUP - 1)):
             groups, origin = self._await(self._member(1, section), self._origin(section))
             own = self._combined(origin, fold_warp(self.ops, groups, self._combined))
-            with b.if_then(self.first):
-                self._leave(2, b.add(section, 1), own)
+            with builder.if_then(self.first):
+                self._leave(2, section + 1, own)
 
     def _prefixes(self, tile):
         """Compute a tile's prefixes, combined with the prefix before it; after the last tile that is the
         total of all.
         """
-        ops, b = self.ops, self.b
-        found = shared_words(ops, len(self.state), "before")
-        places = words_of(ops, found, I64(0), len(self.state))
+        ops = self.ops
+        found = shared_words(len(self.state), "before")
+        places = words_of(found, I64(0), len(self.state))
         # the first warp has stored the total meanwhile
-        with b.if_then(self._is_warp(self.threads // WARP - 1)):
+        with builder.if_then(self._is_warp(self.threads // WARP - 1)):
             state = self._prefix_before(tile)
-            with b.if_then(self._equal(self.lane, 0)):
+            with builder.if_then(self._equal(self.lane, 0)):
                 self._write(state, places)
         self._hint(None)
         start = self._start(tile)
         self._run_kernel(start)
         before, total = scan_block(ops, self._own(), self._neutral(), self._combined, self.threads)
         prefix = self._read(places)
-        with b.if_then(b.and_(self.first, b.icmp_signed("==", tile, self.last))):
+        with builder.if_then(self.first & tile.equals(self.last)):
             self.code.write_results([self._combined(prefix, total)])
         if self.outs:
             like = self._keep_prefixes(self._combined(prefix, before))
-            barrier_of_warp(ops)
+            barrier_of_warp()
             self._store(start, like)
 
     def _keep_prefixes(self, running):
@@ -302,13 +297,13 @@ class Scan(Scanned):
             after = self._combined(running, self._read(places))
             prefix = self._finished(running if exclusive else after)
             for x, place in zip(prefix, places):
-                self.ops.b.store(self.ops.get(x), place)
+                builder.store(self.ops.get(x), place)
             running = after
         return prefix
 
     def _store(self, start, like):
         for k, index in enumerate(self._coalesced(start)):
-            with self.b.if_then(self.b.icmp_signed("<", index, self.extra("end"))):
+            with builder.if_then(index < self.extra("end")):
                 for out, x in zip(self.outs, self.code.loaded(like, self._across(k))):
                     self.code.lower.memory.store(
                         self.code.lower.make_place(), out, [self.ops.lanes(index)], x
@@ -322,26 +317,26 @@ class Scan(Scanned):
         (group, place), lane = self._split(tile), self.lane
         section, place_of_group = self._split(group)
         tiles, groups, origin = self._await(
-            self._member(0, group, self.b.add(place, 1)),
+            self._member(0, group, place + 1),
             self._member(1, section, place_of_group),
             self._origin(section),
         )
-        tiles = self._where(self.b.icmp_signed("<", lane, place), tiles)
+        tiles = self._where(lane < place, tiles)
         states = [fold_warp(self.ops, state, self._combined) for state in (groups, tiles)]
         return reduce(self._combined, states, origin)
 
     def _split(self, number):
         """Split a number into (its group, its place in the group)."""
-        return self.b.ashr(number, GROUP.bit_length() - 1), self.b.and_(number, GROUP - 1)
+        return number >> (GROUP.bit_length() - 1), number & (GROUP - 1)
 
     def _member(self, level, group, n=GROUP):
         """Return this lane's member of a group, as `_await` takes it, if it is one of the first n."""
-        b, lane = self.b, self.lane
-        return level, b.add(b.mul(group, GROUP), lane), b.icmp_signed("<", lane, n)
+        lane = self.lane
+        return level, group * GROUP + lane, lane < n
 
     def _origin(self, section):
         """Return the prefix before a section."""
-        return 2, section, self.b.icmp_signed(">", section, 0)
+        return 2, section, section > 0
 
     # ---- totals that tiles store for later ones
     def _halves(self):
@@ -351,49 +346,48 @@ class Scan(Scanned):
     def _places(self, level, number):
         """Return the places of a state's halves: the same half of a group's members side by side, and then
         the next half, so that a thread has one address and constants."""
-        b, n_halves = self.b, sum(self._halves())
-        entries = b.and_(b.add(grid(self.ops), GROUP), -GROUP)
-        entry = b.add(b.mul(entries, level), number)
-        place = b.and_(entry, GROUP - 1)
-        group = b.mul(b.sub(entry, place), n_halves)
-        first = b.gep(self.words, [b.add(group, place)], I64)
-        return [b.gep(first, [1 + k * GROUP], I64) for k in range(n_halves)]
+        n_halves = sum(self._halves())
+        entries = (grid() + GROUP) & -GROUP
+        entry = entries * level + number
+        place = entry & (GROUP - 1)
+        group = (entry - place) * n_halves
+        first = builder.gep(self.words, [group + place], I64)
+        return [builder.gep(first, [1 + k * GROUP], I64) for k in range(n_halves)]
 
     def _leave(self, level, number, state):
         """Store a state for the following tiles."""
-        b, words = self.b, []
+        words = []
         for v, n_halves in zip(state, self._halves()):
-            bits = b.bitcast(self.ops.get(v), ir.IntType(32 * n_halves))
-            bits = b.zext(bits, I64) if n_halves == 1 else bits
-            words += [b.shl(bits, _HALF), b.and_(bits, _HIGH)][:n_halves]
+            bits = builder.bitcast(self.ops.get(v), ir.IntType(32 * n_halves))
+            bits = builder.zext(bits, I64) if n_halves == 1 else bits
+            words += [bits << _HALF, bits & _HIGH][:n_halves]
         for place, half in zip(self._places(level, number), words):
-            b.call(_STORE, [place, b.or_(half, self.mark)])
+            builder.call(_STORE, [place, half | self.mark])
 
     def _await(self, *wanted):
         """Return the states of (level, number, condition) each, once they are available; the neutral one
         where the condition is false.
         """
-        b = self.b
-        places = [self._places(level, b.select(there, number, 0)) for level, number, there in wanted]
+        places = [self._places(level, builder.select(there, number, 0)) for level, number, there in wanted]
         self.code.jump("ask")
-        asking, answered = b.block, b.append_basic_block("answered")
-        rows = [[b.call(_LOAD, [place]) for place in row] for row in places]
+        asking, answered = builder.block, builder.append_basic_block("answered")
+        rows = [[builder.call(_LOAD, [place]) for place in row] for row in places]
         missing = [
-            b.and_(there, b.icmp_signed("!=", b.and_(word, _LOW), self.mark))
+            there & (word & _LOW).differs(self.mark)
             for row, (_, _, there) in zip(rows, wanted)
             for word in row
         ]
-        b.cbranch(reduce(b.or_, missing), asking, answered)
-        b.position_at_end(answered)
+        builder.cbranch(reduce(operator.or_, missing), asking, answered)
+        builder.position_at_end(answered)
         return [self._where(there, self._joined(row)) for row, (_, _, there) in zip(rows, wanted)]
 
     def _joined(self, words):
         """Return the state whose halves are in these words."""
-        b, words, state = self.b, iter(words), []
+        words, state = iter(words), []
         for v, n_halves in zip(self.state, self._halves()):
-            bits = b.lshr(next(words), _HALF)
-            bits = b.trunc(bits, I32) if n_halves == 1 else b.or_(bits, b.and_(next(words), _HIGH))
-            state.append(Value(v.dtype, VARYING, b.bitcast(bits, self.ops.scalar(v.dtype))))
+            bits = builder.lshr(next(words), _HALF)
+            bits = builder.trunc(bits, I32) if n_halves == 1 else bits | (next(words) & _HIGH)
+            state.append(Value(v.dtype, VARYING, builder.bitcast(bits, self.ops.scalar(v.dtype))))
         return state
 
     def _where(self, there, state):
