@@ -1,8 +1,7 @@
-"""Compiled kernels on disk, keyed by content: the typed trees they are made from, by which files, for which
-machine.
+"""Compiled kernels on disk, keyed by content: the LLVM IR that they are made from, for which machine.
 
-The key (compiler/keys.py) is a hash of everything that determines the code, so no entry can be stale: editing
-a comment recompiles nothing, editing a constant two calls away does. PORTABLE_CACHE=0 turns the cache off;
+The key is a hash of everything that determines the code, so no entry can be stale: editing a comment
+recompiles nothing, editing a constant two calls away does. PORTABLE_CACHE=0 turns the cache off;
 PORTABLE_CACHE=FOLDER moves it.
 """
 

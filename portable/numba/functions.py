@@ -18,7 +18,6 @@ from numba.extending import NativeValue, lower_builtin, models, register_model, 
 from ..core.machines.cpu.lanes import Unwatched
 from ..core.compiler.writing.emit import Emitter
 from ..core.compiler.writing.emitted import arguments
-from ..core.compiler.reading.keys import sources, written as written_tree
 from ..core.compiler.writing.lines import builder as own
 from ..core.compiler.reading.signature import Signature, flatten
 from ..core.compiler.reading.tree import Operation, arrangement, flat
@@ -26,6 +25,7 @@ from ..core.language.types import UNIFORM
 from ..core.compiler.reading.typing import typed
 from ..core.compiler.writing.values import SCALAR
 from ..core.launch.dispatch import compiling
+from ..core.locks import lazy_attribute
 from ..errors import LanguageError, ShapeError
 from ..core.language.kernel import Function, Kernel
 from .types import NUMBA, PTR, block, specs_of, word_at
@@ -47,12 +47,21 @@ class Linked:
         floats = {s[1] for s in flatten(self.signature.specs)} & {"float32", "float64"}
         self.float_dtype = self.signature.float_dtype = "float32" if floats == {"float32"} else "float64"
         with compiling:
-            tree = typed(
-                written.portable_text, (*self.signature.described(),), 1, 1, self.float_dtype, written.name
-            )
-            facts = written_tree(tree, self.float_dtype), self.signature.specs, written.fastmath, sources()
-            self.name = name_of(written, repr(facts))
+            known = tuple(self.signature.described())
+            tree = typed(written.portable_text, known, 1, 1, self.float_dtype, written.name)
         self._take_results(tree.result)
+
+    @lazy_attribute
+    def texts(self):
+        """Return the LLVM IR of the function, which has no name yet, and of functions that it calls."""
+        module = ir.Module("function")
+        with compiling:
+            links = self.emit(module, "function")
+        return str(module), *links.values()
+
+    @lazy_attribute
+    def name(self):
+        return name_of(self.written, repr(self.texts))
 
     def _specs(self, text, args):
         """Return the types of all arguments: of the given ones, and constants for the others."""
@@ -101,11 +110,8 @@ class Linked:
         """Return a library with only this function, for numba's code generator."""
         if codegen not in self.libraries:
             library = self.libraries[codegen] = codegen.create_library(self.name)
-            module = library.create_ir_module(self.name)
-            with compiling:
-                links = self.emit(module, self.name)
-            library.add_ir_module(module)
-            for text in links.values():
+            for text in self.texts:
+                text = text.replace('@"function"', f'@"{self.name}"')
                 library.add_llvm_module(llvm.parse_assembly(text))
             library._reload_init.add(Unchanged(self))
             library.finalize()

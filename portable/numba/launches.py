@@ -123,7 +123,7 @@ class Launch:
             self.entry = entry_of(self.written, kind, specs, self.reducers, target=Unwatched)
             if self.pattern == "for" and not writes(self.written.portable_text):
                 dispatch.refuse_results(self.written)
-            self.name = name_of(self.written, self.entry.identity_of_code)
+            self.name = name_of(self.written, self.entry.text)
         results = self.entry.results
         self.shapes, dtypes = (results.shapes, results.dtypes) if self.reducers else ([], [])
         if "complex" in self.shapes:

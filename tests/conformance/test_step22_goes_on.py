@@ -36,7 +36,6 @@ def space():
 def going_on(monkeypatch):
     monkeypatch.setattr(lanes.CpuTarget, "leave", None)
     monkeypatch.setattr(entry.Cores, "lanes", lambda self, entry: 1)
-    monkeypatch.setattr(entry.Cores, "identity", "goes on")
     monkeypatch.setattr(faults.Debug, "fault_bytes", block.N_SHARED_BYTES)  # a zero, and free space, after it
     monkeypatch.setattr(faults.Debug, "fault_place", _where_kernels_are_left)
     monkeypatch.setattr(faults, "emit_reporter", lambda behind: sites.emit_reporter(None))

@@ -16,6 +16,7 @@ from portable.core import cache
 from portable.core.language import frontend
 from portable.core.compiler.writing.entry import Entry
 from portable.core.compiler.reading import fingerprint
+from portable.core.machines.cpu import lower
 
 # (description of the change, source of a module `config`, source of one with kernels, values of {}: a, then
 # b)
@@ -222,19 +223,19 @@ WITHOUT = {
 
 @pytest.fixture
 def built(tmp_path, monkeypatch):
-    """Return the names of kernels whose trees were built, in an empty cache."""
+    """Return the names of kernels whose code was emitted, in an empty cache."""
     monkeypatch.setenv("PORTABLE_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir(mode=0o700)
     for known in (cache.folder, cache._directory):
         known.cache_clear()
     monkeypatch.setattr(fingerprint, "compiler", lambda: "this compiler")
-    names, plain = [], Entry.identity_of_code.fget
+    names, plain = [], lower.text_of
 
-    def counted(self):
-        names.append(self.kernel.name)
-        return plain(self)
+    def counted(entry, *how):
+        names.append(entry.kernel.name)
+        return plain(entry, *how)
 
-    monkeypatch.setattr(Entry, "identity_of_code", property(counted))
+    monkeypatch.setattr(lower, "text_of", counted)
     yield names
     for name in ("config", "kernels", "inner"):
         sys.modules.pop(name, None)

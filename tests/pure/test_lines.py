@@ -6,7 +6,14 @@ import pytest
 import llvmlite.binding as llvm  # noqa: E402
 from llvmlite import ir  # noqa: E402
 
-from portable.core.compiler.writing.lines import Builder, full, pack_of, pack_of_numbers  # noqa: E402
+from portable.core.compiler.writing.lines import (  # noqa: E402
+    Argument,
+    Builder,
+    builder,
+    full,
+    pack_of,
+    pack_of_numbers,
+)
 from portable.core.compiler.writing.values import F32, F64, I1, I8, I16, I32, I64, PTR  # noqa: E402
 
 INTEGERS = "add sub mul and_ or_ xor shl lshr ashr udiv sdiv urem srem".split()
@@ -180,3 +187,24 @@ def test_constants_are_told_by_type_and_sign():
     assert str(F64(0.0)) != str(F64(-0.0))
     assert {str(I1(v)) for v in (True, 1)} == {"i1 true", "i1 1"}
     assert str(pack_of_numbers(I32, (0, 1))) == "<2 x i32> <i32 0, i32 1>"
+
+
+def test_operators_emit_instructions_on_integers():
+    def emit(b, of):
+        n, m = of["n"], of["m"]
+        if b is builder:
+            return (n + m) * 3 - n, ~(n & m | 7) ^ n << 2 >> 1, n < m, n >= 5, n.equals(m), n.differs(0)
+        b.sub(b.mul(b.add(n, m), I32(3)), n)
+        bits = b.or_(b.and_(n, m), I32(7))
+        b.xor(b.xor(bits, I32(-1)), b.ashr(b.shl(n, I32(2)), I32(1)))
+        pairs = ("<", m), (">=", I32(5)), ("==", m), ("!=", I32(0))
+        return [b.icmp_signed(how, n, other) for how, other in pairs]
+
+    def own(block):
+        builder.position_at_end(block)
+        for argument in block.function.args:
+            argument.__class__ = Argument
+        return builder
+
+    with builder.elsewhere():
+        assert emitted(own, emit) == emitted(ir.IRBuilder, emit)

@@ -22,7 +22,7 @@ class Entry(entry.Entry):
     to read-only arrays.
     """
 
-    step, identity = 1, ""
+    step = 1
 
     def __init__(self, team_size, apart, *launch):
         self.team_size, self.apart = team_size, apart

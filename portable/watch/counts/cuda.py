@@ -62,8 +62,9 @@ def ptx(entry, capability, name, allocate):
 class _Counting(launches.Compiled):
     watch = Marked
 
-    def _load(self, entry, name):
-        code, self.counts = ptx(entry, self.context.device.compute_capability, name, self._allocate)
+    def _load(self, cached, emitted):
+        capability, name = self.context.device.compute_capability, cached.launched.kernel.name
+        code, self.counts = ptx(emitted(), capability, name, self._allocate)
         return self.context.load(self.context.link(code))
 
     def _allocate(self, n_bytes):

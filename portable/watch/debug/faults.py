@@ -35,7 +35,7 @@ class Debug(Watch):
     fault_bytes = N_BYTES
 
     def __init__(self, nan, entry):
-        self.nan, self.identity = nan, f" debug {nan}"
+        self.nan = nan
         self.sites = Sites(entry.kernel.name, entry.policy_kind, entry.machine.step)
         self.memory = self.scratch_limit = None  # the address of a fault's words; bytes that a team has
 

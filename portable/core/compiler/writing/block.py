@@ -22,7 +22,7 @@ ZERO, SPARE, FAULT, N_SHARED_BYTES = 64, 72, 80, 128
 
 
 # facts of an entry function that are stored with its code, in addition to its results
-_FACTS = "width scratch_static scratch_open has_loops light state_words in_turn rows".split()
+_FACTS = "width scratch_static scratch_open has_loops light state_words in_turn rows threads together".split()
 
 
 def scratch_of(compiled, policy):
@@ -50,9 +50,10 @@ class Launched:
     state_words : 8-byte words that hold the states of all reducers
     in_turn : whether a CPU's scan proceeds element by element, in several blocks at a time
     rows : rows of a box that a CPU processes together
+    threads, together : of a block on a GPU; teams of a block
     """
 
-    results, state_words, in_turn, rows = None, 0, False, 1
+    results, state_words, in_turn, light, rows, threads, together = None, 0, False, False, 1, 0, 0
     fault_bytes = 0  # for a debug build: bytes of a fault's words in each launch
 
     def __init__(self, kernel, policy_kind, specs, reducers, facts=None):

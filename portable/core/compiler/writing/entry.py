@@ -11,7 +11,6 @@ from ...places.policy import WITH_PREFIXES, n_indices
 from ...language.reducer import Sum
 from ...locks import lazy_attribute
 from .block import EXTRA, Launched, Results
-from ..reading.keys import sources, written
 from ..reading.signature import flatten, known_objects
 from ..reading.team import aligned, finished, lifted, lifts_complex, numbers_in, unwrapped, widened
 from ..reading.tree import Operation, View, described_number, flat
@@ -54,7 +53,7 @@ class Entry(Launched):
 
     Parameters
     ----------
-    machine : provides `step`, `chained` (the least width of a kernel that calls a chain), `identity`,
+    machine : provides `step`, `chained` (the least width of a kernel that calls a chain),
         `lanes(entry)`, `team_facts(width)`, and `text(entry)`, the LLVM IR
     watch : function of the entry that returns the Watch of its emission
 
@@ -114,29 +113,6 @@ class Entry(Launched):
         self.scratch_static, self.scratch_open = _scratch(self.tree)
         if self.reducers:
             self._type_reducers()
-
-    @property
-    def identity_of_code(self):
-        """String that determines the emitted code, and is computed quickly."""
-        steps = [step for r in self.reducers for step in (r.lift, r.combine, r.finish) if step is not None]
-        identities = [r.identity(state[0].dtype) for r, state in zip(self.reducers, self.states)]
-        trees = [self.tree, *(self.typed[step.portable_text] for step in steps)]
-        with self.source_stack():
-            texts = [written(tree, self.signature.float_dtype) for tree in trees]
-        return repr(
-            (
-                texts,
-                identities,
-                self.policy_kind,
-                self.signature.specs,
-                self.width,
-                self.kernel.fastmath,
-                self.has_loops,
-                self.machine.identity,
-                self.watch.identity,
-                sources(),
-            )
-        )
 
     def inline(self, text, args):
         """Return the result of a source, typed for arguments without values."""

@@ -10,7 +10,7 @@ class Watch:
     sites, fault_bytes : for a debug build: the meanings of its faults; bytes of a fault in each launch
     """
 
-    visiting, pairs, sites, fault_bytes, identity = False, True, None, 0, ""
+    visiting, pairs, sites, fault_bytes = False, True, None, 0
 
     def begin(self, ops):
         """Observe the beginning of a function at the builder of `ops`."""

@@ -124,7 +124,9 @@ def load(text, kernel_name, key=None, level=3, hear=None):
     function : name -> address
         The code lives as long as this.
     """
-    key = key or key_of(text, level)
+    if key is None:
+        text = text() if callable(text) else text
+        key = key_of(text, level)
     code = cache.get(key)
     if code is None:
         _require_room()

@@ -19,7 +19,7 @@ class Cores:
     options : keyword arguments of `lower.text`
     """
 
-    step, identity = 1, ""
+    step = 1
 
     def __init__(self, lanes=None, scans=True, **options):
         self.n_lanes, self.scans, self.options, self.chained = lanes, scans, options, lanes or 16

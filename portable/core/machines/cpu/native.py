@@ -143,9 +143,5 @@ def text(functions):
 def compiled(functions, name, hear=None):
     """Return addresses of functions by their names, as engine.load does."""
     made_by = compiler()
-    if made_by is None:
-        from ...compiler.reading.keys import sources
-
-        made_by = sources()
-    key = engine.key_of((name, made_by), 0)
+    key = made_by and engine.key_of((name, made_by), 0)
     return engine.load(lambda: text(functions), name, key, 0, hear)

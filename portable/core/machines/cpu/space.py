@@ -2,16 +2,16 @@
 in the threads that they use.
 """
 
-import ast
 import ctypes
+import functools
 from functools import partial
 import math
 import struct
 
-from ... import cache, registry
-from ...compiler.writing.block import EXTRA, Launched, scratch_of
-from ...compiler.reading.fingerprint import fingerprint
-from ...compiler.reading.signature import known_objects, without_scatter
+from ... import registry
+from ...compiler.writing.cached_code import CachedCode
+from ...compiler.writing.block import EXTRA, scratch_of
+from ...compiler.reading.signature import without_scatter
 from ....errors import InputError
 from ...events import Stamp
 from ...locks import lazy_attribute, compile_alone, compile_once
@@ -100,39 +100,27 @@ def _worth_a_thread(entry):
     return entry.width if entry.has_loops else MANY if entry.light else SMALL
 
 
-def _fingerprint(kernel, policy_kind, specs, reducers):
-    return fingerprint(kernel, reducers, known_objects(specs), policy_kind, repr((specs, engine.target())))
-
-
 @compile_alone
 def _code(*launch):
     """Return the facts of a kernel that a launch requires, and a function that loads its functions of one
     kind: from the disk cache, or compiled.
     """
-    (kernel, _, *types), name = launch, _fingerprint(*launch)
-    if kept := name and cache.get(name, False):
-        key, facts = ast.literal_eval(kept.decode())
-    else:
-        entry = _emitted(*launch)
-        key, facts = engine.key_of(entry.identity_of_code), entry.facts
-        # not that of a kernel whose result parallel_for refuses, or warns of; nor if another thread has
-        # changed the value of a global name
-        lost = not entry.reducers and kernel.portable_text.returns_something
-        if name and not lost and name == _fingerprint(*launch):
-            cache.put(name, repr((key, facts)).encode())
+    kernel, _, *types = launch
+    cached = CachedCode(launch, engine.target(), partial(_emitted, *launch))
 
     def load(kind):
-        text = lambda: _emitted(kernel, kind, *types).text  # noqa: E731
-        return engine.load(text, kernel.name, f"{key}{kind}", hear=_stop)
+        text = functools.cache(lambda: _emitted(kernel, kind, *types).text)
+        key = cached.key(kind, lambda: engine.key_of(text()))
+        return engine.load(text, kernel.name, key, hear=_stop)
 
-    return Launched(*launch, facts), load
+    return cached.launched, load
 
 
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """Return the emitted entry, which has the fault sites, and the loader of a debug build."""
     entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
-    text, key = entry.text, engine.key_of(entry.identity_of_code)
-    return entry, lambda kind: engine.load(lambda: text, kernel.name, key, hear=_stop)
+    text = entry.text
+    return entry, lambda kind: engine.load(text, kernel.name, hear=_stop)
 
 
 def _stop():

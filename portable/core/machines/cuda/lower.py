@@ -53,7 +53,7 @@ class Blocks:
 
     def __init__(self, policy_kind, reducers, team_size, teams, tensor=None):
         self.tensor = tensor
-        self.team_size, self.identity = team_size, f"{team_size} {teams}"
+        self.team_size = team_size
         self.threads = team_size if policy_kind == "team" else REDUCE_THREADS if reducers else RANGE_THREADS
         usual = CrowdedTarget if teams > 1 else TeamTarget if policy_kind == "team" else CudaTarget
         self.target = BoxTarget if policy_kind.startswith("box") else usual
@@ -80,6 +80,7 @@ def entry_of(kernel, policy_kind, specs, reducers, team_size, watch=None, tensor
     alone = reducers or watch or kernel.teams > 1 or entry.scratch_static or entry.scratch_open
     if policy_kind == "team" and team_size == WARP and not alone:
         machine.together, machine.threads = _TOGETHER, _TOGETHER * WARP
+    entry.together, entry.threads = machine.together, machine.threads
     return entry
 
 

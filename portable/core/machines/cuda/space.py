@@ -9,6 +9,7 @@ import struct
 
 from ... import cache, registry
 from ....errors import InputError
+from ...compiler.writing.cached_code import CachedCode
 from ...compiler.writing.block import EXTRA, FAULT, N_BYTES, N_SHARED_BYTES, scratch_of
 from ...compiler.reading.signature import without_facts, without_scatter
 from ...locks import Lock, compile_once
@@ -44,20 +45,27 @@ class Compiled:
     def __init__(self, space, kernel, policy_kind, specs, reducers, team_size, tensor=None):
         self.context = driver.context(space.device)
         watch = registry.part("debug build").watching(space.debug) if space.debug else self.watch
-        tensor = tensor or (watch is None and _tensor_cores(space.device))  # a watch sees each product
-        entry = entry_of(kernel, policy_kind, specs, reducers, team_size, watch, tensor)
-        if space.debug:
-            entry.text  # noqa: B018  (its sites are known when it has been emitted)
-        self._take_functions(entry, self._load(entry, kernel.name))
-        self.kernel, self.threads = kernel, entry.machine.threads
-        self.indices = self.threads * entry.width  # indices of a block
-        for name in "results state_words scratch_static scratch_open signature".split():
-            setattr(self, name, getattr(entry, name))
-        self.team_size, self.allowed, self.scatters = team_size, _DEFAULT_SHARED, bool(entry.n_scatters)
-        self.plain, self.everywhere = _others(space, kernel, policy_kind, specs, reducers, team_size)
-        self.faults = _Faults(self.context, entry) if space.debug else None
+        asked = tensor or (watch is None and _tensor_cores(space.device))  # a watch sees each product
+        launch = kernel, policy_kind, specs, reducers
+        emitted = functools.cache(functools.partial(_emitted, *launch, team_size, watch, asked))
+        machine = None if watch or tensor else (team_size, self.context.device, driver.version())
+        cached = CachedCode(launch, machine, emitted)
+        self._take(cached.launched, self._load(cached, emitted))
+        self.kernel, self.team_size, self.allowed = kernel, team_size, _DEFAULT_SHARED
+        self.plain, self.everywhere = _others(space, *launch, team_size)
+        self.faults = _Faults(self.context, cached.launched) if space.debug else None
         self._new_block()
         self.resident_blocks = functools.cache(self._resident_blocks)
+
+    def _take(self, entry, module):
+        """Take the facts and the function of an entry."""
+        for name in "threads together results state_words scratch_static scratch_open signature".split():
+            setattr(self, name, getattr(entry, name))
+        self.function = module.function("entry")
+        self.handle, self.scatters = self.function.handle, bool(entry.n_scatters)
+        self.indices = self.threads * entry.width  # indices of a block
+        if entry.policy_kind.startswith("scan"):
+            self.tile = items_of(entry) * entry.threads
 
     def _new_block(self):
         """Allocate the argument block, and the parameters that the driver takes."""
@@ -83,23 +91,14 @@ class Compiled:
         """Return the number of blocks that the device runs at once."""
         return max(1, self.function.blocks_per_sm(self.threads, shared)) * self.context.device.multiprocessors
 
-    def _load(self, entry, name):
-        device = self.context.device
-        key = cache.key("cubin", device.compute_capability, driver.version(), entry.identity_of_code)
+    def _load(self, cached, emitted):
+        capability = self.context.device.compute_capability
+        key = cached.key("", lambda: cache.key("cubin", capability, driver.version(), emitted().text))
         code = cache.get(key)
         if code is None:
-            ptx = engine.ptx(entry.text, device.compute_capability, name)
-            # the width, one of two, is determined when the code is emitted
-            code = bytes([entry.width]) + self.context.link(ptx)
+            code = self.context.link(engine.ptx(emitted().text, capability, cached.launched.kernel.name))
             cache.put(key, code)
-        entry.width = code[0]
-        return self.context.load(code[1:])
-
-    def _take_functions(self, entry, module):
-        self.function = module.function("entry")
-        self.handle, self.together = self.function.handle, entry.machine.together
-        if entry.policy_kind.startswith("scan"):
-            self.tile = items_of(entry) * entry.machine.threads
+        return self.context.load(code)
 
     def launch(self, grid, words, shared, stream):
         self.raw[: len(words)] = words
@@ -525,16 +524,16 @@ def lower_to_ptx(
     kernel, policy_kind, specs, reducers=(), team_size=_AUTO_TEAM, capability=(9, 0), debug=False
 ):
     """Return the PTX of a kernel; no GPU is needed."""
-    launch = policy_kind, specs, reducers, team_size
-    entry = _emitted(kernel, *launch, debug=debug, tensor=capability >= TENSOR)
-    return engine.ptx(entry.text, capability, kernel.name)
-
-
-def _emitted(kernel, *launch, debug, tensor):
-    """Return the entry of a launch for listings, cached with its kernel."""
+    launch, tensor = (policy_kind, specs, reducers, team_size), capability >= TENSOR
     key = ("cuda", "emitted", *launch, debug, tensor)
     if key not in kernel.compiled:
         watch = registry.part("debug build").watching(debug) if debug else None
-        known = functools.partial(bool, tensor)
-        kernel.compiled[key] = entry_of(kernel, *launch, watch, known)
-    return kernel.compiled[key]
+        kernel.compiled[key] = _emitted(kernel, *launch, watch, functools.partial(bool, tensor))
+    return engine.ptx(kernel.compiled[key].text, capability, kernel.name)
+
+
+def _emitted(*launch):
+    """Return an entry with its text: emission determines the width, and the sites of a debug build."""
+    entry = entry_of(*launch)
+    entry.text  # noqa: B018
+    return entry
