@@ -4,6 +4,7 @@ import ast
 
 from ..core.compiler.reading.arrays import check_writable, transposed
 from ..core.compiler.reading.calls import dtype_of, static_shape
+from ..core.compiler.reading.operations import build
 from ..core.compiler.reading.team import note_collective
 from ..core.compiler.reading.tree import View, describe
 from ..core.language.types import Known, Record
@@ -16,12 +17,12 @@ _MOST = 1 << 16  # elements of a tile: those of a thread's teams lie on its stac
 _UNROLLED = 64  # elements per member up to which loops are unrolled on all machines
 
 
-def _tile(build, node):
+def _tile(node):
     """Return an array that is divided among the members: each holds its private elements."""
     team = build.expr(node.func.value)
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "tile takes a shape and a dtype")
-    (m, *n), dtype = static_shape(build, node.args[0], "tile"), dtype_of(build, node.args[1])
+    (m, *n), dtype = static_shape(node.args[0], "tile"), dtype_of(node.args[1])
     if len(n) != 1 or dtype not in _FACTORS:
         build.fail(node, "tile takes two extents, and float32 or float64")
     share, numbers = _cut(team, dtype, m, *n)
@@ -55,7 +56,7 @@ def _divisor(n, most):
     return max(d for d in range(1, most + 1) if n % d == 0)
 
 
-def elements(build, call):
+def elements(call):
     """Return the items of a for loop over the elements of a tile, as `items_of` does."""
     team, (own,) = build.expr(call.func.value), build.arguments(call, 1, read=build.expr)
     if not getattr(own, "tile", ()):
@@ -66,9 +67,9 @@ def elements(build, call):
     return build.const(n), lambda e: (e, *build.inline(text, [team, own.tile, e], call)), unrolled
 
 
-def _product(build, node):
+def _product(node):
     """Emit c += a b."""
-    note_collective(build, node)
+    note_collective(node)
     team, (c, a, b) = build.expr(node.func.value), build.arguments(node, 3, read=build.expr)
 
     def refuse(why):
@@ -76,13 +77,13 @@ def _product(build, node):
 
     _check_product(refuse, c, a, b)
     _check_shapes(refuse, c, a, b)
-    check_writable(build, c, node)
+    check_writable(c, node)
     if not c.tile:
         build.inline(product.product_into.portable_text, [team, c, a, b], node)
     else:
         tensor = c.dtype == "float64" and team.tensor and team.tensor()
         text = product.tensor if tensor else product.warps if team.warps else product.lanes
-        build.inline(text.portable_text, [team, c, a, transposed(build, b)], node)
+        build.inline(text.portable_text, [team, c, a, transposed(b)], node)
     return Known(None)
 
 
@@ -111,7 +112,7 @@ def _root(view):
     return view if view.base is None else _root(view.base)
 
 
-def _mma(build, node):
+def _mma(node):
     """Return a step of the tensor cores: of a member's numbers those of c."""
     whole = build.operation("mma", *map(build.number, node.args))
     return tuple(build.operation("item", whole, attr=k) for k in range(4))

@@ -187,7 +187,9 @@ def _n_lanes(here, all_lanes):
     if all_lanes or ops.W == 1 or here.mask is None:
         return I64(ops.W)
     bits = ir.IntType(ops.W)
-    return builder.zext(builder.call_named(f"llvm.ctpop.i{ops.W}", [builder.bitcast(here.mask, bits)], bits), I64)
+    return builder.zext(
+        builder.call_named(f"llvm.ctpop.i{ops.W}", [builder.bitcast(here.mask, bits)], bits), I64
+    )
 
 
 def _called(here, function, *args):

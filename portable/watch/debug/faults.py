@@ -158,7 +158,9 @@ class Debug(Watch):
 
     def operation(self, here, o, args, emit):
         if o.op in _MEETING and builder.block in self.waiting:
-            builder.go(builder.append_basic_block("more"))  # other members may proceed past an access that was skipped
+            builder.go(
+                builder.append_basic_block("more")
+            )  # other members may proceed past an access that was skipped
         result = emit(here, o, *args)
         if self.nan and o.op in _OF_NUMBERS and not here.own:
             self._look_for_nan(here, o, result, args)

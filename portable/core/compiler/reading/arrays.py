@@ -7,6 +7,7 @@ import math
 
 from ....errors import ReadOnlyError
 from .complexes import complex_operated
+from .operations import build
 from .tree import Operation, Shaped, Variable, View, describe
 from ...language.types import (
     COMPLEX,
@@ -43,9 +44,9 @@ class Array(Shaped):
         return self.item(ks[len(ks) - self.ndim :])
 
 
-def placed(build, shape, place, view):
+def placed(shape, place, view):
     """Return the Array of a view's elements; `place` maps indices to (view, indices)."""
-    return Array(shape, lambda ks: load_element(build, *place(ks)), place, [view])
+    return Array(shape, lambda ks: load_element(*place(ks)), place, [view])
 
 
 def reindexed(array, shape, change):
@@ -59,12 +60,12 @@ def part_at(array, items):
     return reindexed(array, array.shape[len(items) :], lambda ks: [*items, *ks])
 
 
-def settled(build, v, node):
+def settled(v, node):
     """Return a value in the form that a name can hold: an array expression of few numbers becomes a
     vector."""
     if not isinstance(v, Array) or v.place:
         return v
-    found = vector_of(build, v)
+    found = vector_of(v)
     if found is v:
         build.refuse(
             node,
@@ -75,19 +76,19 @@ def settled(build, v, node):
     return found
 
 
-def load_element(build, view, items):
+def load_element(view, items):
     if view.n_indices > len(items):
-        return complex_of(load_element(build, view, [*items, k]) for k in (0, 1))
+        return complex_of(load_element(view, [*items, k]) for k in (0, 1))
     return build.operation(
         "load", *items, view=view, dtype=loaded_dtype(view.dtype), counts=f"load {view.store or view.label}"
     )
 
 
-def store_element(build, view, items, value, node):
-    check_writable(build, view, node)
+def store_element(view, items, value, node):
+    check_writable(view, node)
     if view.n_indices > len(items) and (isinstance(value, (Complex, Operation))):
         for k, part in enumerate(build.parts(value)):
-            store_element(build, view, [*items, k], part, node)
+            store_element(view, [*items, k], part, node)
         return
     if not isinstance(value, Operation):
         build.fail(node, f"expected a number for an element of '{view.label}', got {describe(value)}")
@@ -95,12 +96,12 @@ def store_element(build, view, items, value, node):
     build.operation("store", *items, value, view=view, counts=f"store {view.store or view.label}")
 
 
-def check_writable(build, view, node):
+def check_writable(view, node):
     if view.readonly:
         build.fail(node, f"'{view.label}' is read-only here; pass a writable argument", ReadOnlyError)
 
 
-def part_of(build, view, items):
+def part_of(view, items):
     """Return the view that remains after `items`, indices and slices of the leading dimensions."""
     part = View(view.label, view.dtype, [], view.readonly, False, view.lanes_last, view.store, view, items)
     sliced = [(k, item) for k, item in enumerate(items) if isinstance(item, tuple)]
@@ -122,9 +123,9 @@ def _static_extent(bounds, extent):
     return len(range(extent)[slice(*(b and int(b.const) for b in bounds))])
 
 
-def stepped(build, view, items, node):
+def stepped(view, items, node):
     """Return the Array of a view's elements at indices and slices (lower, upper, step)."""
-    part = part_of(build, view, [i[:2] if isinstance(i, tuple) else i for i in items])
+    part = part_of(view, [i[:2] if isinstance(i, tuple) else i for i in items])
     steps = [i[2] if i[2:] else 1 for i in items if isinstance(i, tuple)]
     shape = build.operands(*part.shape)
     steps += [1] * (len(shape) - len(steps))
@@ -132,27 +133,27 @@ def stepped(build, view, items, node):
         build.refuse(node, f"`{ast.unparse(node)}`: a negative step goes with [::-1] alone, of a slice")
 
     def place(ks):
-        return part, [_sliced_index(build, *each) for each in zip(ks, shape, steps)]
+        return part, [_sliced_index(*each) for each in zip(ks, shape, steps)]
 
     taken = [n if step in (1, -1) else build.parts_of(n, abs(step)) for n, step in zip(shape, steps)]
-    return placed(build, taken, place, part)
+    return placed(taken, place, part)
 
 
-def _sliced_index(build, k, n, step):
+def _sliced_index(k, n, step):
     k = k if step in (1, -1) else build.binary("*", k, abs(step))
     return k if step > 0 else build.binary("-", build.binary("-", n, 1), k)
 
 
-def transposed(build, v):
+def transposed(v):
     """Return a view or an array with its dimensions reversed."""
     if isinstance(v, View):
         rest = v.dtype, v.shape[::-1], v.readonly, v.scatter, v.lanes_last, v.store
         return build.put(View(v.label, *rest, base=v))
-    array = array_of(build, v)
+    array = array_of(v)
     return reindexed(array, array.shape[::-1], lambda ks: ks[::-1])
 
 
-def _whole_shape(build, array, shape, node):
+def _whole_shape(array, shape, node):
     """Return a shape with as many elements as an array; one extent may be -1, which is replaced by the
     remaining factor."""
     product = partial(reduce, partial(build.binary, "*"))
@@ -161,14 +162,14 @@ def _whole_shape(build, array, shape, node):
         build.fail(node, f"`{ast.unparse(node)}`: expected whole numbers, one -1 among them at most")
     rest = build.binary("//", size, product(known, 1))
     shape = [rest if n.const == -1 else n for n in shape]
-    check_shape(build, [size], Array([product(shape)], None), node)
+    check_shape([size], Array([product(shape)], None), node)
     return shape
 
 
-def reshaped(build, v, shape, node):
+def reshaped(v, shape, node):
     """Return an array with another shape and its elements in the same order."""
-    array = array_of(build, v)
-    shape = _whole_shape(build, array, shape, node)
+    array = array_of(v)
+    shape = _whole_shape(array, shape, node)
 
     def old_index(ks):
         number, found = ks[0], []
@@ -187,10 +188,10 @@ def is_array(v):
     return isinstance(v, Vector) or isinstance(v, (View, Array)) and bool(v.shape)
 
 
-def array_of(build, v):
+def array_of(v):
     """Return a view that has dimensions, or tuples of numbers, as an Array; None for other values."""
     if isinstance(v, View) and v.shape and not v.scatter:
-        return placed(build, build.operands(*v.shape), lambda ks: (v, ks), v)
+        return placed(build.operands(*v.shape), lambda ks: (v, ks), v)
     if shape := _extents(v):
         return Array(build.operands(*shape), lambda ks: reduce(build.chosen, ks, v))
     return v if isinstance(v, Array) else None
@@ -204,7 +205,7 @@ def _extents(v):
     return (len(v), *shapes.pop()) if len(shapes) == 1 and None not in shapes else None
 
 
-def vector_of(build, array):
+def vector_of(array):
     """Return an Array as a vector or matrix if its extents are known and small, else the Array."""
     shape = [n.const for n in array.shape]
     if None in shape or not 0 < math.prod(shape) <= _MOST:
@@ -217,12 +218,12 @@ def vector_of(build, array):
     return part_of([])
 
 
-def read_vector(build, node, n_dimensions):
+def read_vector(node, n_dimensions):
     """Build a call of pk.vector with numbers or a row, or of pk.matrix with rows or a matrix."""
-    parts = [_of_known_extents(build, build.expr(a)) for a in node.args]
-    whole = array_of(build, parts[0]) if len(parts) == 1 else None
-    whole = whole if whole and whole.ndim == n_dimensions else array_of(build, tuple(parts))
-    found = whole and vector_of(build, whole)
+    parts = [_of_known_extents(build.expr(a)) for a in node.args]
+    whole = array_of(parts[0]) if len(parts) == 1 else None
+    whole = whole if whole and whole.ndim == n_dimensions else array_of(tuple(parts))
+    found = whole and vector_of(whole)
     if not found or found is whole or whole.ndim != n_dimensions:
         build.refuse(
             node,
@@ -233,13 +234,13 @@ def read_vector(build, node, n_dimensions):
     return found
 
 
-def _of_known_extents(build, v):
+def _of_known_extents(v):
     """Return a row as a vector if its slices determine the extents; other values unchanged."""
-    array = array_of(build, v)
+    array = array_of(v)
     if array is None:
         return v
     shape = build.operands(*(_sliced(extent) or extent for extent in array.shape))
-    return vector_of(build, Array(shape, array.item))
+    return vector_of(Array(shape, array.item))
 
 
 def _sliced(extent):
@@ -254,22 +255,22 @@ def _sliced(extent):
     return None if high is None or None in (low, high.const) else high.const - low
 
 
-def elementwise(build, function, node, *values):
+def elementwise(function, node, *values):
     """Return the Array that results from a function of the elements of `values`, of which at least one is an
     array."""
-    arrays = [array_of(build, v) for v in values]
+    arrays = [array_of(v) for v in values]
     shape = max((a.shape for a in arrays if a), key=len)
     for a in filter(None, arrays):
-        shape = check_shape(build, shape, a, node)
+        shape = check_shape(shape, a, node)
 
     def item(ks):
         return function(*(a.element_at(ks) if a else v for a, v in zip(arrays, values)))
 
     made = Array(shape, item, views=[v for a in arrays if a for v in a.views])
-    return vector_of(build, made) if any(isinstance(v, Vector) for v in values) else made
+    return vector_of(made) if any(isinstance(v, Vector) for v in values) else made
 
 
-def check_shape(build, shape, array, node):
+def check_shape(shape, array, node):
     """Return a shape in which the array's known extents replace unknown ones; raise LoweringError if they
     differ. The checked space compares the extents that only a launch determines."""
     for n, own in zip(reversed(shape), reversed(array.shape)):
@@ -285,7 +286,7 @@ def check_shape(build, shape, array, node):
     return [*shape[: len(shape) - len(known)], *known]
 
 
-def for_each_element(build, shape, do, ks=(), most=_UNROLLED):
+def for_each_element(shape, do, ks=(), most=_UNROLLED):
     """Call `do` with all indices of a shape, in row-major order, in a loop that is unrolled for at most
     `most` elements."""
     if not shape:
@@ -294,16 +295,16 @@ def for_each_element(build, shape, do, ks=(), most=_UNROLLED):
     n, *rest = shape
     if n.const is not None and n.const <= most:
         for k in range(n.const):
-            for_each_element(build, rest, do, [*ks, build.const(k)], most // n.const)
+            for_each_element(rest, do, [*ks, build.const(k)], most // n.const)
         return
     with build.counted_loop(build.const(0), n) as k:
-        for_each_element(build, rest, do, [*ks, k], most)
+        for_each_element(rest, do, [*ks, k], most)
 
 
-def assign_array(build, target, value, node, operated=None, store=store_element):
+def assign_array(target, value, node, operated=None, store=store_element):
     """Store the elements of an array, or one number, in a target; `operated(old, new)` returns the number to
     store."""
-    source = array_of(build, value)
+    source = array_of(value)
     if target.place is None:
         build.refuse(node, f"`{ast.unparse(node)}` cannot be assigned in a kernel")
     if source and not all(_may_assign(view, target.views[0]) for view in source.views):
@@ -316,10 +317,10 @@ def assign_array(build, target, value, node, operated=None, store=store_element)
     def put(ks):
         new = source.element_at(ks) if source else value
         place = target.place(ks)
-        store(build, *place, operated(load_element(build, *place), new) if operated else new, node)
+        store(*place, operated(load_element(*place), new) if operated else new, node)
 
-    shape = check_shape(build, target.shape, source, node) if source else target.shape
-    for_each_element(build, shape, put, most=_most_unrolled(source))
+    shape = check_shape(target.shape, source, node) if source else target.shape
+    for_each_element(shape, put, most=_most_unrolled(source))
 
 
 def _most_unrolled(array):
@@ -344,29 +345,29 @@ def _same(x, y):
     return all(a is b or a and b and a.const is not None and a.const == b.const for a, b in zip(x, y))
 
 
-def total(build, value, how, node, nan_wins=True):
+def total(value, how, node, nan_wins=True):
     """Return the sum, min or max of the elements of an array, in the order of the indices."""
-    array = array_of(build, value)
+    array = array_of(value)
     if array is None:
         build.refuse(node, f"`{ast.unparse(node)}`: expected a view or a slice")
-    names = COMPLEX if how == "sum" and _is_complex(build, array) else ("",)
+    names = COMPLEX if how == "sum" and _is_complex(array) else ("",)
     variables, home = [Variable(f"the {how}") for _ in names], build.block
-    numbers = partial(_numbers, build, array, how, len(names), node)
+    numbers = partial(_numbers, array, how, len(names), node)
 
     def put(values):
         build.set(tuple(variables), tuple(values), home)
 
-    joined = partial(_joined, build, how, nan_wins)
+    joined = partial(_joined, how, nan_wins)
     zeros = [build.const(0)] * array.ndim
     put([build.const(0)] * len(names) if how == "sum" else numbers(zeros))
     for_each_element(
-        build, array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most_unrolled(array)
+        array.shape, lambda ks: put([*map(joined, variables, numbers(ks))]), most=_most_unrolled(array)
     )
     results = [build.operation("get", attr=variable) for variable in variables]
     return Record(results, names) if results[1:] else results[0]
 
 
-def _joined(build, how, nan_wins, variable, new):
+def _joined(how, nan_wins, variable, new):
     """Return the result of combining a variable with another number."""
     old = build.operation("get", attr=variable)
     if how == "sum":
@@ -374,7 +375,7 @@ def _joined(build, how, nan_wins, variable, new):
     return build.counted(how, build.extreme("<" if how == "min" else ">", old, new, nan_wins))
 
 
-def _numbers(build, array, how, n, node, ks):
+def _numbers(array, how, n, node, ks):
     """Return the element at `ks` as one number, or as both parts of a complex number; terms of a sum have 64
     bits."""
     v = array.item(ks)
@@ -384,32 +385,32 @@ def _numbers(build, array, how, n, node, ks):
     return [build.operation("settle", p, attr="wide") for p in v] if how == "sum" else v
 
 
-def _is_complex(build, array):
+def _is_complex(array):
     """Return True if an array holds complex numbers, by the dtypes of its views or by its first element."""
     if array.views:
         return any(v.dtype in PARTS for v in array.views)
     return isinstance(array.item([build.const(0)] * array.ndim), Complex)
 
 
-def dot(build, left, right, node):
+def dot(left, right, node):
     """Return the matrix product of two arrays of one or two dimensions."""
-    a, b = (array_of(build, v) for v in (left, right))
+    a, b = (array_of(v) for v in (left, right))
     if not all(v and v.ndim <= 2 for v in (a, b)):
         build.refuse(node, f"`{ast.unparse(node)}`: expected arrays of one or two dimensions")
-    made = Array(a.shape[:-1] + b.shape[1:], partial(_product, build, a, b, node), None, [*a.views, *b.views])
+    made = Array(a.shape[:-1] + b.shape[1:], partial(_product, a, b, node), None, [*a.views, *b.views])
     if not made.shape:
         return made.item([])
-    return vector_of(build, made) if Vector in (type(left), type(right)) else made
+    return vector_of(made) if Vector in (type(left), type(right)) else made
 
 
-def _product(build, a, b, node, ks):
+def _product(a, b, node, ks):
     """Return the scalar product of a row of `a` and a column of `b`."""
     n = a.ndim - 1
     row, column = part_at(a, ks[:n]), reindexed(b, b.shape[:1], lambda k: [*k, *ks[n:]])
 
     def multiply(x, y):
         if isinstance(x, Complex) or isinstance(y, Complex):
-            return complex_operated(build, ast.Mult(), x, y, node)
+            return complex_operated(ast.Mult(), x, y, node)
         return build.counted("*", build.binary("*", x, y))
 
-    return total(build, elementwise(build, multiply, node, row, column), "sum", node)
+    return total(elementwise(multiply, node, row, column), "sum", node)

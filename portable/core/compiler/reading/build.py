@@ -15,7 +15,7 @@ from .arrays import load_element
 from .calls import EXPRESSIONS
 from .expressions import array_table
 from .callables import constant_tuple
-from .operations import Operations
+from .operations import Operations, building
 from .statements import STATEMENTS
 from .tree import (
     Block,
@@ -95,7 +95,8 @@ class Build(Operations):
                 frame.direct[name] = value
             else:
                 self.assign(name, value, text.tree)
-        self.statements(text.tree.body)
+        with building(self):
+            self.statements(text.tree.body)
         self.frame, self.block, self.depth, self.gone, self.line, self.at = outer
         return self._returned(frame)
 
@@ -144,7 +145,7 @@ class Build(Operations):
                 self.line, self.at = self.frame.text.place_of(s), (self.frame.text, s)
             put = STATEMENTS.get(s.__class__) or self._unsupported(s)
             try:
-                put(self, s)
+                put(s)
             except TypeClash as clash:
                 self.fail(s, f"`{ast.unparse(s).splitlines()[0]}`: {clash}")
         self.depth -= 1
@@ -222,7 +223,7 @@ class Build(Operations):
             self.at = self.frame.text, node
         reader = EXPRESSIONS.get(node.__class__) or self._unsupported(node, f": `{ast.unparse(node)}`")
         try:
-            result = reader(self, node)
+            result = reader(node)
         except TypeClash as clash:
             self.fail(node, f"`{ast.unparse(node)}`: {clash}")
         self.at = outer
@@ -241,7 +242,7 @@ class Build(Operations):
 
     def number_of(self, v, node, what="a number"):
         if isinstance(v, View) and not v.shape:
-            return load_element(self, v, [])
+            return load_element(v, [])
         if not isinstance(v, Operation):
             hint = ", such as an element" * isinstance(v, View)
             self.fail(node, f"`{ast.unparse(node)}` is {describe(v)}; expected {what} here{hint}")
@@ -279,7 +280,7 @@ class Build(Operations):
             own = hasattr(value, "numbered")
             names, parts = value.numbered() if own else (getattr(value, "_fields", ()), value)
             return Record((self.python_value(v, node) for v in parts), names)
-        return array_table(self, value, node) if isinstance(value, np.ndarray) else Known(value)
+        return array_table(value, node) if isinstance(value, np.ndarray) else Known(value)
 
     def read(self, name, node):
         if name in self.frame.direct:

@@ -5,6 +5,7 @@ import functools
 
 from ...texts import elementary_complex
 from ...language.types import Complex, complex_of, is_float
+from .operations import build
 from .callables import text_of
 
 BINARY = {
@@ -23,40 +24,40 @@ BINARY = {
 _TEXTS = {"*": elementary_complex.product, "/": elementary_complex.quotient}  # for two complex numbers
 
 
-def complex_operated(build, op, a, b, node):
+def complex_operated(op, a, b, node):
     """Return `a op b` where at least one is complex; a real operand acts on each part of the other."""
     op = BINARY.get(type(op)) or type(op)
     real = [not isinstance(v, Complex) for v in (a, b)]
     if op == ast.Pow and real[1] and isinstance(b.const, int) and 0 <= b.const <= 64:
-        return complex_power(build, a, b.const)
+        return complex_power(a, b.const)
     if op == "+" or op == "-":
-        return complex_sum(build, op, a, b)
+        return complex_sum(op, a, b)
     if op == "*" and True in real or op == "/" and real[1]:
         pairs = zip(*((v, v) if alone else v for v, alone in zip((a, b), real)))
-        return complex_of(each_part(build, op, x, y) for x, y in pairs)
+        return complex_of(each_part(op, x, y) for x, y in pairs)
     if op not in _TEXTS:
         build.fail(node, f"`{ast.unparse(node)}`: complex numbers know + - * / and ** 0 to 64 alone")
     return build.inline(text_of(_TEXTS[op]), [complex_of(build.parts(v)) for v in (a, b)], node)
 
 
-def each_part(build, op, x, y):
+def each_part(op, x, y):
     """Return `x op y` for one part of each operand, rounded and counted as an operation of the source."""
     return build.rounded(build.counted(op, build.binary(op, x, y)))
 
 
-def complex_sum(build, op, a, b):
+def complex_sum(op, a, b):
     """Return `a + b` or `a - b`; with a real operand, the imaginary part of the other is kept or negated."""
     (x, u), (y, v) = build.parts(a), build.parts(b)
     if not isinstance(a, Complex):
         u = v if op == "+" else build.counted("neg", build.negate(v))
     elif isinstance(b, Complex):
-        u = each_part(build, op, u, v)
-    return complex_of((each_part(build, op, x, y), u))
+        u = each_part(op, u, v)
+    return complex_of((each_part(op, x, y), u))
 
 
-def complex_power(build, base, n):
+def complex_power(base, n):
     """Return the n-th power of a complex number by repeated products."""
-    times = functools.partial(complex_operated, build, ast.Mult(), node=None)
+    times = functools.partial(complex_operated, ast.Mult(), node=None)
     return repeated_product(base, n, times) or build.python_value(1 + 0j, None)
 
 
@@ -71,7 +72,7 @@ def repeated_product(base, n, times):
     return result
 
 
-def complex_compared(build, op, a, b, node):
+def complex_compared(op, a, b, node):
     if op not in ("==", "!="):
         build.refuse(
             node, f"`{ast.unparse(node)}`: complex numbers have no order; compare their parts, or abs(...)"
@@ -80,7 +81,7 @@ def complex_compared(build, op, a, b, node):
     return build.binary("&" if op == "==" else "|", *same)
 
 
-def read_complex(build, node, dtype=None):
+def read_complex(node, dtype=None):
     """Build a call of complex with one number or two parts, or of pk.complex64 or pk.complex128."""
     values = build.arguments(node, 1, 1 if dtype else 2, build.numeric if len(node.args) == 1 else None)
     parts = build.parts(values[0]) if len(values) == 1 else values
@@ -93,5 +94,5 @@ def read_complex(build, node, dtype=None):
     return complex_of(map(part, parts))
 
 
-def conjugated(build, z):
+def conjugated(z):
     return complex_of((z[0], build.negate(z[1]))) if isinstance(z, Complex) else z

@@ -22,6 +22,7 @@ from .arrays import (
     transposed,
 )
 from .complexes import BINARY, complex_compared, complex_operated, repeated_product
+from .operations import build
 from .tree import (
     Block,
     If,
@@ -56,7 +57,7 @@ _NO_INDEX = "`{}` is not an integer; indices are integers"
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
 
 
-def read_constant(build, node):
+def read_constant(node):
     if node.value is None:
         return Known(None)
     if isinstance(node.value, (bool, int, float, complex)):
@@ -67,7 +68,7 @@ def read_constant(build, node):
     build.refuse(node, f"{what} is not supported in kernels{hint or remedy}")
 
 
-def read_name(build, node):
+def read_name(node):
     if node.id in build.frame.text.webs:
         return build.read(node.id, node)
     scope = build.frame.text.scope
@@ -77,7 +78,7 @@ def read_name(build, node):
     return build.python_value(scope[node.id], node)
 
 
-def array_table(build, array, node):
+def array_table(array, node):
     """Return a view of an array from outside the kernel; its numbers become constants in the code."""
     if loaded_dtype(array.dtype.name) not in DTYPES or not 0 < array.nbytes <= MOST_TABLE:
         build.refuse(
@@ -87,26 +88,26 @@ def array_table(build, array, node):
             " arguments",
         )
     numbers = array.ravel().view(PARTS.get(array.dtype.name, array.dtype))
-    return made_table(build, node, array.dtype.name, array.shape, numbers.tolist())
+    return made_table(node, array.dtype.name, array.shape, numbers.tolist())
 
 
-def attribute_of(build, base, node):
+def attribute_of(base, node):
     if isinstance(base, Known):
         if not hasattr(base.value, node.attr):
             hint = registry.part("remedies").of_name(node.attr, dir(base.value))
             build.refuse(node, f"`{ast.unparse(node)}` does not exist{hint}")
         return build.python_value(getattr(base.value, node.attr), node)
     if isinstance(base, (View, Array, Vector)):
-        return view_attribute(build, array_of(build, base) if isinstance(base, Vector) else base, node)
+        return view_attribute(array_of(base) if isinstance(base, Vector) else base, node)
     if hasattr(base, "attribute"):
-        return base.attribute(build, node)
+        return base.attribute(node)
     if node.attr in getattr(base, "names", ()):
         return base[base.names.index(node.attr)]
     hint = registry.part("remedies").of_name(node.attr)
     build.refuse(node, f"{describe(base)} has no attribute '{node.attr}' in kernels{hint}")
 
 
-def view_attribute(build, view, node):
+def view_attribute(view, node):
     if node.attr == "shape":
         return tuple(build.operands(*view.shape))
     if node.attr == "size":
@@ -117,7 +118,7 @@ def view_attribute(build, view, node):
     if node.attr == "ndim":
         return build.const(view.ndim)
     if node.attr == "T":
-        return transposed(build, view)
+        return transposed(view)
     if node.attr == "tile" and view.tile:
         return view.tile
     if node.attr == "dtype":
@@ -129,28 +130,28 @@ def view_attribute(build, view, node):
     )
 
 
-def operated(build, op, left, right, node):
+def operated(op, left, right, node):
     """Return `left op right` in an expression or an augmented assignment."""
     if isinstance(op, ast.MatMult):
-        return dot(build, left, right, node)
+        return dot(left, right, node)
     if is_array(left) or is_array(right):
-        return elementwise(build, lambda a, b: operated(build, op, a, b, node), node, left, right)
+        return elementwise(lambda a, b: operated(op, a, b, node), node, left, right)
     sides = (node.target, node.value) if isinstance(node, ast.AugAssign) else (node.left, node.right)
     left, right = map(build.checked_number, (left, right), sides)
     if isinstance(left, Complex) or isinstance(right, Complex):
-        return complex_operated(build, op, left, right, node)
+        return complex_operated(op, left, right, node)
     if isinstance(op, ast.Pow):
-        return powered(build, left, right, node)
+        return powered(left, right, node)
     if type(op) not in BINARY:
         build.refuse(node, f"the operator of `{ast.unparse(node)}` is not supported in kernels")
     return build.counted(BINARY[type(op)], build.binary(BINARY[type(op)], left, right))
 
 
-def powered(build, base, exponent, node):
+def powered(base, exponent, node):
     n = exponent.const
     if base.const is not None and n is not None:
         base = base if is_float(base.dtype) or whole_power(base, exponent) else build.cast(base, "float")
-        known = constant_power(build, base, exponent, node)
+        known = constant_power(base, exponent, node)
         if known is not None:
             return known
     if isinstance(n, int) and 0 <= n <= 64:
@@ -171,7 +172,7 @@ def whole_power(base, exponent):
     return exponent.const >= 0 and not is_float(promote(base.dtype, exponent.dtype))
 
 
-def constant_power(build, base, exponent, node):
+def constant_power(base, exponent, node):
     """Return a power of constants if it is exact; None for others, which are computed at run time."""
     a, n = base.const, exponent.const
     if not whole_power(base, exponent):
@@ -186,32 +187,32 @@ def constant_power(build, base, exponent, node):
     )
 
 
-def read_unary(build, node):
+def read_unary(node):
     signed, v = isinstance(node.op, (ast.USub, ast.UAdd)), build.expr(node.operand)
     if signed and is_array(v):
-        return elementwise(build, lambda v: signed_as(build, node.op, v), node, v)
+        return elementwise(lambda v: signed_as(node.op, v), node, v)
     if signed:
-        return signed_as(build, node.op, build.checked_number(v, node.operand))
+        return signed_as(node.op, build.checked_number(v, node.operand))
     v = build.number_of(v, node.operand)
     if isinstance(node.op, ast.Not):
         return build.logical_not(v)
     return build.counted("~", build.invert(v))
 
 
-def signed_as(build, op, v):
+def signed_as(op, v):
     """Return `-v` or `+v`."""
     if isinstance(op, ast.UAdd):
         return v
     return mapped(build.negate, v) if isinstance(v, Complex) else build.counted("neg", build.negate(v))
 
 
-def read_comparison(build, node):
+def read_comparison(node):
     if any(type(op) not in _COMPARE for op in node.ops):
-        return identity_test(build, node)
-    return linked(build, node, build.expr(node.left), 0)
+        return identity_test(node)
+    return linked(node, build.expr(node.left), 0)
 
 
-def linked(build, node, a, k):
+def linked(node, a, k):
     """Return a chain of comparisons from the k-th on, whose left operand is `a`: each operand is evaluated
     once, and only if the preceding comparisons hold."""
     left, right, op = [node.left, *node.comparators][k], node.comparators[k], node.ops[k]
@@ -220,14 +221,14 @@ def linked(build, node, a, k):
     if equality and (isinstance(a, Known) or isinstance(b, Known)):  # for example x.dtype == pk.float32
         holds = build.const(_equal(a, b) == isinstance(op, ast.Eq))
     elif isinstance(a, Complex) or isinstance(b, Complex):
-        holds = complex_compared(build, _COMPARE[type(op)], a, b, node)
+        holds = complex_compared(_COMPARE[type(op)], a, b, node)
     else:
         holds = build.compared(_COMPARE[type(op)], build.number_of(a, left), build.number_of(b, right))
     rest = node.comparators[k + 1 :]
-    return joined(build, True, holds, lambda: linked(build, node, b, k + 1), node) if rest else holds
+    return joined(True, holds, lambda: linked(node, b, k + 1), node) if rest else holds
 
 
-def identity_test(build, node):
+def identity_test(node):
     a, b = build.expr(node.left), build.expr(node.comparators[0])
     if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)) and isinstance(b, Known):
         return build.const((isinstance(a, Known) and a.value is b.value) == isinstance(node.ops[0], ast.Is))
@@ -235,36 +236,34 @@ def identity_test(build, node):
     build.refuse(node, f"the comparison `{ast.unparse(node)}` is not supported in kernels{hint}")
 
 
-def read_junction(build, node):
+def read_junction(node):
     """Build `and` or `or`, whose value is one of the operands, as in Python; memory accesses of the right one
     happen only if it is evaluated."""
     conjunction = isinstance(node.op, ast.And)
     result = build.number(node.values[0])
     for part in node.values[1:]:
-        result = joined(build, conjunction, result, functools.partial(build.number, part), node)
+        result = joined(conjunction, result, functools.partial(build.number, part), node)
     return result
 
 
-def joined(build, conjunction, left, evaluate, node):
+def joined(conjunction, left, evaluate, node):
     """Return `left and right` or `left or right`; `evaluate` builds the right operand, which is evaluated
     only if the left one does not decide."""
     c = build.truth(left)
     if c.const is not None:
         return build.rounded(evaluate() if c.const == conjunction else left)
     sides = evaluate, lambda: left
-    return chosen(build, c, sides if conjunction else sides[::-1], node)
+    return chosen(c, sides if conjunction else sides[::-1], node)
 
 
-def read_choice(build, node):
+def read_choice(node):
     c = build.condition(node.test)
     if c.const is not None:
         return mapped(build.rounded, build.expr(node.body if c.const else node.orelse))
-    return chosen(
-        build, c, [functools.partial(_numbers, build, side) for side in (node.body, node.orelse)], node
-    )
+    return chosen(c, [functools.partial(_numbers, side) for side in (node.body, node.orelse)], node)
 
 
-def chosen(build, condition, sides, node):
+def chosen(condition, sides, node):
     """Return the number, or the tuple of numbers, that one of two functions builds: a condition chooses which
     is evaluated."""
     home, values = build.block, []
@@ -286,40 +285,40 @@ def chosen(build, condition, sides, node):
     return mapped(lambda variable: build.operation("get", attr=variable), variables)
 
 
-def _numbers(build, node):
+def _numbers(node):
     """Return the value of an expression; raise LoweringError unless it is a number or a tuple of numbers."""
-    v = settled(build, build.expr(node), node)
+    v = settled(build.expr(node), node)
     whole = isinstance(v, tuple) and all(isinstance(part, Operation) for part in flat(v))
     return v if whole else build.checked_number(v, node)
 
 
-def read_subscript(build, node):
+def read_subscript(node):
     base = build.expr(node.value)
     if plain_tuple(base):
-        return tuple_item(build, base, node)
-    element = element_of(build, base, node)
-    return load_element(build, *element) if plain_tuple(element) else element
+        return tuple_item(base, node)
+    element = element_of(base, node)
+    return load_element(*element) if plain_tuple(element) else element
 
 
-def element_of(build, base, node):
+def element_of(base, node):
     """Return the object that a subscript of an array denotes: (view, indices) of an element, the view of a
     part, an Array, or the number in an array expression."""
     if isinstance(base, Array):
-        return of_array(build, base, node)
-    view = view_of(build, base, node)
-    items = indices_of(build, view, node)
+        return of_array(base, node)
+    view = view_of(base, node)
+    items = indices_of(view, node)
     slices = [i for i in items if isinstance(i, tuple)]
     if len(items) == view.ndim and not slices:
         return view, items
     if any(i[2:] for i in slices):
-        return stepped(build, view, items, node)
-    return part_of(build, view, items)
+        return stepped(view, items, node)
+    return part_of(view, items)
 
 
-def of_array(build, array, node):
+def of_array(array, node):
     """Return an element, or the part at indices of the leading dimensions, of a reindexed view or an array
     expression."""
-    items = indices_of(build, array, node)
+    items = indices_of(array, node)
     if any(isinstance(i, tuple) for i in items):
         build.refuse(node, f"`{ast.unparse(node)}`: take the slice first, then `.T` or a step")
     if len(items) < array.ndim:
@@ -327,24 +326,24 @@ def of_array(build, array, node):
     return array.place(items) if array.place else array.item(items)
 
 
-def made_table(build, node, dtype, shape, numbers):
+def made_table(node, dtype, shape, numbers):
     """Return a view of numbers known at compile time."""
     return build.put(
         View(ast.unparse(node), dtype, list(shape), readonly=True, store="(table)", data=tuple(numbers))
     )
 
 
-def item_at(build, items, index, node):
+def item_at(items, index, node):
     """Return the item of a tuple at an index."""
     k, n = index.const, len(items)
     if k is None:
-        return table_item(build, items, index, node)
+        return table_item(items, index, node)
     if not isinstance(k, int) or not -n <= k < n:
         build.fail(node, f"index {k} is outside the {n} of `{ast.unparse(getattr(node, 'value', node))}`")
     return items[k]
 
 
-def table_item(build, items, index, node):
+def table_item(items, index, node):
     """Return the item of a tuple at an index that may differ between lanes; the items are numbers, or tuples
     of numbers."""
     numbers = [flat(v) for v in items]
@@ -364,12 +363,12 @@ def table_item(build, items, index, node):
     def column(values):
         dtype = functools.reduce(promote, (v.dtype for v in values))
         values = [build.known_as(v, dtype) for v in values]
-        return load_element(build, made_table(build, base, dtype, [len(items)], values), [index])
+        return load_element(made_table(base, dtype, [len(items)], values), [index])
 
     return arranged(items[0], map(column, zip(*numbers)))
 
 
-def tuple_item(build, base, node, parts=None):
+def tuple_item(base, node, parts=None):
     """Return an item or a slice of a tuple; a matrix is indexed one dimension after the other."""
     first, *rest = parts or _subscripts(node)
     if not plain_tuple(base) or rest and not isinstance(base, Vector):
@@ -378,14 +377,14 @@ def tuple_item(build, base, node, parts=None):
         )
 
     if isinstance(first, ast.Slice):
-        items = base[slice(*(_constant(build, p, node) for p in (first.lower, first.upper, first.step)))]
-        items = [tuple_item(build, item, node, rest) for item in items] if rest else items
+        items = base[slice(*(_constant(p, node) for p in (first.lower, first.upper, first.step)))]
+        items = [tuple_item(item, node, rest) for item in items] if rest else items
         return vector(items) if isinstance(base, Vector) else items
-    item = item_at(build, base, build.number(first), node)
-    return tuple_item(build, item, node, rest) if rest else item
+    item = item_at(base, build.number(first), node)
+    return tuple_item(item, node, rest) if rest else item
 
 
-def _constant(build, part, node):
+def _constant(part, node):
     """Return an integer that is known at compile time, or None for an absent bound."""
     v = None if part is None else build.expr(part)
     if v is None or isinstance(v, Operation) and isinstance(v.const, int):
@@ -393,7 +392,7 @@ def _constant(build, part, node):
     build.fail(node, f"`{ast.unparse(node)}`: what part of a tuple is meant is known at compile time")
 
 
-def view_of(build, base, node):
+def view_of(base, node):
     if not isinstance(base, View):
         build.fail(
             node, f"`{ast.unparse(node.value)}` is {describe(base)}; only views and tuples are indexed"
@@ -409,7 +408,7 @@ def _subscripts(node):
     return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
-def indices_of(build, view, node):
+def indices_of(view, node):
     """Return the parts of a subscript: numbers, or (lower, upper) of a slice with None for an end of the
     dimension; with a step other than 1, (lower, upper, step)."""
     parts = _subscripts(node)
@@ -418,8 +417,8 @@ def indices_of(build, view, node):
     items = []
     for k, part in enumerate(parts):
         if isinstance(part, ast.Slice):
-            bounds = tuple(p and as_bound(build, p) for p in (part.lower, part.upper))
-            step = part.step and as_bound(build, part.step).const
+            bounds = tuple(p and as_bound(p) for p in (part.lower, part.upper))
+            step = part.step and as_bound(part.step).const
             if part.step and not (isinstance(step, int) and step):
                 build.refuse(node, "the step of a slice must be a nonzero constant")
             items.append(bounds if step in (None, 1) else (*bounds, int(step)))
@@ -428,11 +427,11 @@ def indices_of(build, view, node):
         if plain_tuple(v) and not isinstance(v, Vector):
             items += v
         else:
-            items.append(as_index(build, v, view, view.shape[k], part, node))
+            items.append(as_index(v, view, view.shape[k], part, node))
     return items
 
 
-def as_index(build, v, view, extent, part, node):
+def as_index(v, view, extent, part, node):
     """Return a value after checking it as an index of a dimension of this extent; `part` is its node in the
     subscript `node`."""
     if not isinstance(v, Operation):
@@ -446,7 +445,7 @@ def as_index(build, v, view, extent, part, node):
     return v
 
 
-def as_bound(build, node):
+def as_bound(node):
     """Return the value of a slice's bound."""
     v = build.number(node)
     build.check_when_typed(
@@ -470,11 +469,9 @@ def _equal(a, b):
 EXPRESSIONS = {
     ast.Constant: read_constant,
     ast.Name: read_name,
-    ast.Attribute: lambda build, node: attribute_of(build, build.expr(node.value), node),
-    ast.Tuple: lambda build, node: tuple(map(build.expr, node.elts)),
-    ast.BinOp: lambda build, node: operated(
-        build, node.op, build.expr(node.left), build.expr(node.right), node
-    ),
+    ast.Attribute: lambda node: attribute_of(build.expr(node.value), node),
+    ast.Tuple: lambda node: tuple(map(build.expr, node.elts)),
+    ast.BinOp: lambda node: operated(node.op, build.expr(node.left), build.expr(node.right), node),
     ast.UnaryOp: read_unary,
     ast.Compare: read_comparison,
     ast.BoolOp: read_junction,

@@ -1,6 +1,7 @@
 """Add operations on numbers to the tree under construction; operations on constants are evaluated at once."""
 
 import math
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -196,3 +197,17 @@ class Operations:
             return self.strong_const(v.const, v.dtype) if v.args else v
         product = isinstance(v, Operation) and (v.attr == "*" or v.op in ("cast", "select", "settle"))
         return self.operation("rounded", v) if product else v
+
+
+build = Operations()  # the builder of the tree under construction, by its attributes: see `building`
+
+
+@contextmanager
+def building(current):
+    """Make a builder the one that readers of a source use, in a context."""
+    before = build.__class__, build.__dict__
+    build.__class__, build.__dict__ = current.__class__, current.__dict__
+    try:
+        yield
+    finally:
+        build.__class__, build.__dict__ = before

@@ -9,6 +9,7 @@ from ...language.frontend import denoted_object, walk
 from .arrays import Array, array_of, assign_array, load_element, part_at, part_of, settled, store_element
 from .expressions import element_of, operated, item_at
 from .team import TeamHandle
+from .operations import build
 from .tree import (
     Block,
     If,
@@ -45,9 +46,9 @@ _HEAVY = (
 _UNROLL_TRIPS, _UNROLL_TOTAL, _UNROLL_STATIC = 16, 256, 4096
 
 
-def assign_to(build, target, value):
+def assign_to(target, value):
     if isinstance(target, ast.Name):
-        build.assign(target.id, settled(build, value, target), target)
+        build.assign(target.id, settled(value, target), target)
     elif isinstance(target, (ast.Tuple, ast.List)):
         plain = plain_tuple(value)
         if not plain or len(value) != len(target.elts):
@@ -56,18 +57,18 @@ def assign_to(build, target, value):
                 f"expected {len(target.elts)} values for `{ast.unparse(target)}`, got {describe(value)}",
             )
         for part, v in zip(target.elts, value):
-            assign_to(build, part, v)
+            assign_to(part, v)
     elif isinstance(target, ast.Subscript):
-        place = element_of(build, changed(build, target), target)
+        place = element_of(changed(target), target)
         if isinstance(place, tuple):
-            store_element(build, *place, value, target)
+            store_element(*place, value, target)
         else:
-            assign_array(build, array_of(build, place), value, target)
+            assign_array(array_of(place), value, target)
     else:
         build.refuse(target, f"`{ast.unparse(target)}` cannot be assigned in a kernel")
 
 
-def changed(build, target):
+def changed(target):
     """Return the array of which an assignment changes a part; raise LanguageError for a vector, which is
     immutable."""
     base = build.expr(target.value)
@@ -80,14 +81,14 @@ def changed(build, target):
     return base
 
 
-def put_assert(build, s):
+def put_assert(s):
     """Add an assertion to the tree of the checked space; other spaces ignore it."""
     if build.asserts:
         message = s.msg.value if isinstance(s.msg, ast.Constant) else s.msg and ast.unparse(s.msg)
         build.operation("assert", build.condition(s.test), attr=str(message or ""))
 
 
-def put_expr(build, s):
+def put_expr(s):
     if isinstance(s.value, ast.Constant):
         return
     if not isinstance(s.value, ast.Call):
@@ -96,28 +97,28 @@ def put_expr(build, s):
     build.expr(s.value)
 
 
-def put_assign(build, s):
+def put_assign(s):
     value = build.expr(s.value)
     for target in s.targets:
-        assign_to(build, target, value)
+        assign_to(target, value)
 
 
-def put_augmented(build, s):
+def put_augmented(s):
     name = s.target.id if isinstance(s.target, ast.Name) else None
-    place = None if name else element_of(build, changed(build, s.target), s.target)
+    place = None if name else element_of(changed(s.target), s.target)
     if name or isinstance(place, tuple):
-        old = build.read(name, s) if name else load_element(build, *place)
-        new = operated(build, s.op, old, build.expr(s.value), s)
+        old = build.read(name, s) if name else load_element(*place)
+        new = operated(s.op, old, build.expr(s.value), s)
         if name:
             build.assign(name, new, s)
         else:
-            store_element(build, *place, new, s)
+            store_element(*place, new, s)
         return
-    change = functools.partial(operated, build, s.op, node=s)
-    assign_array(build, array_of(build, place), build.expr(s.value), s, change)
+    change = functools.partial(operated, s.op, node=s)
+    assign_array(array_of(place), build.expr(s.value), s, change)
 
 
-def put_if(build, s):
+def put_if(s):
     c = build.condition(s.test)
     if c.const is not None:
         build.statements(s.body if c.const else s.orelse)
@@ -126,12 +127,12 @@ def put_if(build, s):
         gone = build.build_block(node.then, s.body)
         build.gone = bool(s.orelse) and build.build_block(node.otherwise, s.orelse) and gone
     if not build.gone and _leaves(s):
-        rejoin(build)
+        rejoin()
 
 
-def put_return(build, s):
+def put_return(s):
     frame = build.frame
-    value = None if s.value is None else settled(build, build.expr(s.value), s)
+    value = None if s.value is None else settled(build.expr(s.value), s)
     if isinstance(value, Known) and value.value is None:
         value = None
     build.gone = True
@@ -153,36 +154,36 @@ def put_return(build, s):
     build.put(Leave("return", frame.call, build.block, value is not None, list(frame.loops)))
 
 
-def put_leave(build, how):
+def put_leave(how):
     build.put(Leave(how, build.loop_here(), build.block))
     build.gone = True
 
 
-def put_while(build, s):
-    no_else(build, s)
-    put_loop(build, s, Loop("while", build.frame.call))
+def put_while(s):
+    no_else(s)
+    put_loop(s, Loop("while", build.frame.call))
 
 
-def put_for(build, s):
-    no_else(build, s)
+def put_for(s):
+    no_else(s)
     call, of_team = s.iter, False
     if isinstance(call, ast.Call):
         name = getattr(call.func, "attr", "")
         of_team = name in ("thread_range", "elements") and isinstance(build.expr(call.func.value), TeamHandle)
         if of_team and name == "thread_range":
-            members_loop(build, s, call)
+            members_loop(s, call)
             return
-        if not of_team and called(build, call) is range:
-            range_loop(build, s, call)
+        if not of_team and called(call) is range:
+            range_loop(s, call)
             return
-    n, item, static = (registry.part("tiles of a team").elements if of_team else items_of)(build, call)
+    n, item, static = (registry.part("tiles of a team").elements if of_team else items_of)(call)
     if n.const is not None and (static or n.const <= _UNROLL_TRIPS):
-        unroll(build, s, [lambda k=k: item(build.const(k)) for k in range(n.const)])
+        unroll(s, [lambda k=k: item(build.const(k)) for k in range(n.const)])
         return
-    counted_loop(build, s, build.const(0), n, 1, item)
+    counted_loop(s, build.const(0), n, 1, item)
 
 
-def called(build, node):
+def called(node):
     """Return the object from outside the kernel that an expression calls; None for other expressions."""
     if (
         not isinstance(node, ast.Call)
@@ -194,21 +195,21 @@ def called(build, node):
     return callee.value if isinstance(callee, Known) else None
 
 
-def items_of(build, node):
+def items_of(node):
     """Return (number of items, function of an index that returns the item, whether the index must be a
     constant) for a for loop."""
-    kind = called(build, node)
+    kind = called(node)
     if kind is range:
-        return range_items(build, node)
+        return range_items(node)
     if kind is enumerate and 1 <= len(node.args) <= 2:
-        return numbered_items(build, node)
+        return numbered_items(node)
     if kind is zip and node.args:
-        return zip_items(build, node)
+        return zip_items(node)
     value = build.expr(node)
     if isinstance(value, (View, Array)) and value.shape:
-        return *build.operands(value.shape[0]), lambda k: item_of(build, value, k), False
+        return *build.operands(value.shape[0]), lambda k: item_of(value, k), False
     if plain_tuple(value):
-        return build.const(len(value)), lambda k: item_at(build, value, k, node), True
+        return build.const(len(value)), lambda k: item_at(value, k, node), True
     build.refuse(
         node,
         "a for loop runs over range(...), enumerate(...), zip(...), team.thread_range(...), a view"
@@ -216,30 +217,30 @@ def items_of(build, node):
     )
 
 
-def item_of(build, array, k):
+def item_of(array, k):
     """Return the k-th element of a vector, or the k-th row of an array."""
     if isinstance(array, View):
-        return (load_element if array.ndim == 1 else part_of)(build, array, [k])
+        return (load_element if array.ndim == 1 else part_of)(array, [k])
     return array.item([k]) if array.ndim == 1 else part_at(array, [k])
 
 
-def numbered_items(build, node):
+def numbered_items(node):
     """Return the items of enumerate(...), in the form of `items_of`."""
     first = build.number(node.args[1]) if node.args[1:] else 0
-    n, item, static = items_of(build, node.args[0])
+    n, item, static = items_of(node.args[0])
     return n, lambda k: (build.binary("+", first, k), item(k)), static
 
 
-def zip_items(build, node):
+def zip_items(node):
     """Return the items of zip(...), which ends with the shortest, in the form of `items_of`."""
-    lengths, items, static = zip(*(items_of(build, a) for a in node.args))
+    lengths, items, static = zip(*(items_of(a) for a in node.args))
     n = functools.reduce(lambda n, m: build.extreme("<", n, m), lengths)
     return n, lambda k: tuple(item(k) for item in items), any(static)
 
 
-def range_items(build, node):
+def range_items(node):
     """Return the items of a range, in the form of `items_of`."""
-    start, stop, step = range_bounds(build, node, 3)
+    start, stop, step = range_bounds(node, 3)
     if not step or not isinstance(step, int):
         build.fail(node, f"`{ast.unparse(node)}`: beside others the step is a constant other than zero")
     ends = (stop, start) if step > 0 else (start, stop)
@@ -247,12 +248,12 @@ def range_items(build, node):
     return build.extreme(">", n, 0), lambda k: build.binary("+", start, build.binary("*", k, step)), False
 
 
-def no_else(build, s):
+def no_else(s):
     if s.orelse:
         build.refuse(s, "else after a loop is not supported in kernels; set a variable before `break`")
 
 
-def range_bounds(build, call, most):
+def range_bounds(call, most):
     """Return start, stop and step of a range; step as a Python number if it is known."""
     values = build.arguments(call, 1, most)
     for v, node in zip(values, call.args):
@@ -269,8 +270,8 @@ def range_bounds(build, call, most):
     return values[0], values[1], step if step.const is None else step.const
 
 
-def members_loop(build, s, call):
-    start, stop, _ = range_bounds(build, call, 2)
+def members_loop(s, call):
+    start, stop, _ = range_bounds(call, 2)
     build.check_when_typed(
         lambda: start.kind == stop.kind == UNIFORM,
         s,
@@ -286,16 +287,16 @@ def members_loop(build, s, call):
     )
     loop.varying = build.W == 1 or loop.breaks
     loop.counter = Operation("member", attr=loop, dtype="int")
-    put_loop(build, s, loop)
+    put_loop(s, loop)
 
 
-def range_loop(build, s, call):
-    start, stop, step = range_bounds(build, call, 3)
+def range_loop(s, call):
+    start, stop, step = range_bounds(call, 3)
     if not step:
         build.fail(call, "range's step is zero")
-    numbers = unrolled_range(build, s, call, start.const, stop.const, step)
+    numbers = unrolled_range(s, call, start.const, stop.const, step)
     if numbers is not None:
-        unroll(build, s, build.operands(*numbers))
+        unroll(s, build.operands(*numbers))
         return
     if not _computes(s):
         build.scalar.append(
@@ -307,19 +308,19 @@ def range_loop(build, s, call):
                 ),
             )
         )
-    counted_loop(build, s, start, stop, step)
+    counted_loop(s, start, stop, step)
 
 
-def counted_loop(build, s, start, stop, step, item=None):
+def counted_loop(s, start, stop, step, item=None):
     """Build a loop over numbers; `item` maps the counter to the loop's target, by default the counter
     itself."""
     loop = Loop("range", build.frame.call, start=start, stop=stop, step=step)
     depends = [start] if isinstance(step, int) else [start, step]
     loop.counter = Operation("counter", depends, attr=loop, dtype="int")
-    put_loop(build, s, loop, item and (lambda: item(loop.counter)))
+    put_loop(s, loop, item and (lambda: item(loop.counter)))
 
 
-def unrolled_range(build, s, call, *ends):
+def unrolled_range(s, call, *ends):
     """Return the numbers of a range loop to unroll, because it has few iterations or names pk.static; else
     None."""
     if not all(isinstance(end, int) for end in ends) or _leaves(s) or _exits(s.body):
@@ -331,7 +332,7 @@ def unrolled_range(build, s, call, *ends):
     return numbers if few or total <= _UNROLL_STATIC and any(static) else None
 
 
-def put_loop(build, s, loop, item=None):
+def put_loop(s, loop, item=None):
     """Build a loop that is not unrolled; `item` returns the loop's target, by default the counter."""
     loop.body = Block(build.block, split=loop.form == "members")
     loop.deciding = functools.partial(_deciding, s)
@@ -343,37 +344,37 @@ def put_loop(build, s, loop, item=None):
     else:
         build.order.append(loop.counter)
     build.order.append(loop)  # after the operations that it depends on
-    trip(build, s, loop, loop.body, item or loop.counter)
+    trip(s, loop, loop.body, item or loop.counter)
     if loop.returns:
-        rejoin(build)
+        rejoin()
 
 
-def trip(build, s, loop, block, item):
+def trip(s, loop, block, item):
     unrolled, build.unrolled = build.unrolled, 1
     with build.inside(block, loop):
-        begin_trip(build, s, item)
+        begin_trip(s, item)
         build.build_block(block, s.body)
     build.unrolled = unrolled
 
 
-def begin_trip(build, s, item):
+def begin_trip(s, item):
     build.frame.homes[build.frame.text.blocks.get(id(s.body))] = build.block
     if item is not None:
-        assign_to(build, s.target, item() if callable(item) else item)
+        assign_to(s.target, item() if callable(item) else item)
 
 
-def unroll(build, s, items):
+def unroll(s, items):
     if _exits(s.body) or _returns(s):
         loop = build.put(Loop("trips", build.frame.call, trips=[], exits=True))
         for item in items:
             loop.trips.append(Block(build.block))
-            trip(build, s, loop, loop.trips[-1], item)
+            trip(s, loop, loop.trips[-1], item)
         if _returns(s):
-            rejoin(build)
+            rejoin()
         return
     build.unrolled *= max(1, len(items))
     for item in items:
-        begin_trip(build, s, item)
+        begin_trip(s, item)
         build.statements(s.body)
     build.unrolled //= max(1, len(items))
 
@@ -453,21 +454,21 @@ def _computes(loop):
     return divisions > sum(isinstance(n, ast.Subscript) for n in nodes)
 
 
-def rejoin(build):
+def rejoin():
     build.put(Rejoin(build.frame.call, build.loop_here(), build.block))
 
 
 STATEMENTS = {
-    ast.Pass: lambda build, s: None,
+    ast.Pass: lambda s: None,
     ast.Assert: put_assert,
     ast.Expr: put_expr,
     ast.Assign: put_assign,
-    ast.AnnAssign: lambda build, s: s.value and assign_to(build, s.target, build.expr(s.value)),
+    ast.AnnAssign: lambda s: s.value and assign_to(s.target, build.expr(s.value)),
     ast.AugAssign: put_augmented,
     ast.If: put_if,
     ast.Return: put_return,
-    ast.Break: lambda build, s: put_leave(build, "break"),
-    ast.Continue: lambda build, s: put_leave(build, "continue"),
+    ast.Break: lambda s: put_leave("break"),
+    ast.Continue: lambda s: put_leave("continue"),
     ast.While: put_while,
     ast.For: put_for,
 }

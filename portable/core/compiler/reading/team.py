@@ -10,6 +10,7 @@ from ... import registry
 from .arrays import check_writable
 from .calls import dtype_of
 from .callables import layers_own
+from .operations import build
 from .tree import Operation, View, mapped, plain_tuple
 from ...language.types import UNIFORM, UNSIGNED, Complex, Known, Number, complex_of, is_float
 
@@ -44,40 +45,40 @@ class TeamHandle:
     def __repr__(self):
         return f"a team of {self.size} members with {self.registers} registers"
 
-    def attribute(self, build, node):
+    def attribute(self, node):
         if node.attr in ("league_rank", "league_size", "rank"):
             return build.operation(node.attr, dtype="int")
         if node.attr in ("size", "registers", "warp_size"):
             return build.const(getattr(self, node.attr))
         build.refuse(node, f"the team has no '{node.attr}' ({', '.join(WORDS)})")
 
-    def method(self, build, node):
+    def method(self, node):
         name = node.func.attr
         if name not in _CALLS:
             if name in ("thread_range", "elements"):
                 build.refuse(node, f"team.{name}(...) must be iterated by a for loop")
-            self.attribute(build, node.func)
+            self.attribute(node.func)
             build.refuse(node, f"team.{name} is a number, not a function")
-        return _CALLS[name](build, node)
+        return _CALLS[name](node)
 
 
-def note_collective(build, node):
+def note_collective(node):
     """Record a collective operation; typing.py checks that all members reach it."""
     build.operation("together", attr=node.func.attr, counts=f"team.{node.func.attr}")
 
 
-def _barrier(build, node):
-    note_collective(build, node)
+def _barrier(node):
+    note_collective(node)
     build.operation("barrier")
     return Known(None)
 
 
-def _single(build, node):
+def _single(node):
     return build.compare("==", build.operation("rank", dtype="int"), 0)
 
 
-def _broadcast(build, node):
-    note_collective(build, node)
+def _broadcast(node):
+    note_collective(node)
     values = build.arguments(node, 1, 2, build.numeric)
     rank = build.number_of(values[1], node.args[1]) if len(values) == 2 else build.const(0)
     build.check_when_typed(
@@ -86,17 +87,17 @@ def _broadcast(build, node):
     return mapped(lambda v: build.operation("broadcast", v, rank), values[0])
 
 
-def _append(build, node):
+def _append(node):
     """Build append(view, at, value, keep): store the values of the members with a true `keep` contiguously
     from view[at]."""
-    note_collective(build, node)
+    note_collective(node)
     view = build.expr(node.args[0]) if len(node.args) == 4 else None
     if not isinstance(view, View) or view.ndim != 1:
         build.fail(
             node,
             "append takes a view of one dimension, where to begin in it, a value, and whether to keep it",
         )
-    check_writable(build, view, node)
+    check_writable(view, node)
     at, value, keep = (build.number(a) for a in node.args[1:])
     build.check_when_typed(
         lambda: at.kind == UNIFORM and not is_float(at.dtype),
@@ -109,9 +110,9 @@ def _append(build, node):
     )
 
 
-def _tally(build, node):
+def _tally(node):
     """Build tally(view, index): add 1 to view[index], an integer in scratch."""
-    note_collective(build, node)
+    note_collective(node)
     view = build.expr(node.args[0]) if len(node.args) == 2 else None
     if (
         not isinstance(view, View)
@@ -125,17 +126,17 @@ def _tally(build, node):
             "tally takes a view of 32 or 64-bit whole numbers that the team shares, of one dimension"
             " whose extent is known at compile time, and an index",
         )
-    check_writable(build, view, node)
+    check_writable(view, node)
     index = build.number(node.args[1])
     build.check_when_typed(lambda: not is_float(index.dtype), node, "tally: the index must be an integer")
     build.writes()
     return build.operation("tally", index, view=view, dtype=view.dtype)
 
 
-def _contribution(build, node):
+def _contribution(node):
     """Return (reducer, state) for the arguments of reduce or scan: a value, and a reducer if it is not
     Sum."""
-    note_collective(build, node)
+    note_collective(node)
     parts = [build.expr(a) for a in node.args[:1]]
     others = node.args[1:] + [k.value for k in node.keywords if k.arg == "reducer"]
     if not parts or len(others) > 1 or any(k.arg != "reducer" for k in node.keywords):
@@ -143,10 +144,10 @@ def _contribution(build, node):
     reducer = getattr(build.expr(others[0]), "value", None) if others else Sum
     if not isinstance(reducer, Reducer):
         build.fail(node, f"`{ast.unparse(others[0])}` is not a reducer (pk.Sum, pk.Min, ...)")
-    return reducer, [build.operation("settle", v) for v in _state(build, reducer, *parts, node)]
+    return reducer, [build.operation("settle", v) for v in _state(reducer, *parts, node)]
 
 
-def _state(build, reducer, value, node):
+def _state(reducer, value, node):
     """Return the state that a reducer lifts one contribution to."""
     index = None
     if not isinstance(value, tuple):
@@ -165,26 +166,26 @@ def _state(build, reducer, value, node):
     return state
 
 
-def _collective(op, build, node):
+def _collective(op, node):
     """Return the result of a collective over the members' states: `op` combines the states, and the reducer
     finishes the result."""
-    reducer, state = _contribution(build, node)
+    reducer, state = _contribution(node)
     if len(state) == reducer.n_words:
-        return _combined(build, op, reducer, state)
-    return complex_of(_combined(build, op, reducer, [v]) for v in state)
+        return _combined(op, reducer, state)
+    return complex_of(_combined(op, reducer, [v]) for v in state)
 
 
-def _combined(build, op, reducer, state):
+def _combined(op, reducer, state):
     whole = build.operation(op, *state, attr=reducer)
     return finished(build, reducer, tuple(build.operation("item", whole, attr=k) for k in range(len(state))))
 
 
-def _scratch(build, node):
+def _scratch(node):
     if build.frame.caller is not None or build.depth > 1:
         build.refuse(node, "scratch must be called at the kernel's top level, outside loops and branches")
     if len(node.args) != 2 or node.keywords:
         build.fail(node, "scratch takes a shape and a dtype")
-    dtype, shape = dtype_of(build, node.args[1]), build.expr(node.args[0])
+    dtype, shape = dtype_of(node.args[1]), build.expr(node.args[0])
     shape = list(shape) if isinstance(shape, tuple) else [shape]
     message = (
         f"the shape of scratch must be integers that all members share, got `{ast.unparse(node.args[0])}`"
@@ -205,9 +206,9 @@ def _scratch(build, node):
     )
 
 
-def _read_tiles(build, node):
+def _read_tiles(node):
     """Build a word of a team's tiles, which the library implements."""
-    return registry.part("tiles of a team").CALLS[node.func.attr](build, node)
+    return registry.part("tiles of a team").CALLS[node.func.attr](node)
 
 
 _CALLS = dict.fromkeys(("tile", "product", "mma"), _read_tiles) | {
