@@ -74,9 +74,9 @@ FLOORS = {
 CAPS = {
     "core": 131_075,
     "portable": 231_000,
-    "models": 328_950,
+    "models": 329_025,
     "roofline as shipped": 67_075,
     "cases, peers and truth": 80_475,
     "docs": 44_800,
-    "tests": 589_025,
+    "tests": 589_150,
 }

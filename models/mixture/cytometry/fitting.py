@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ...shared import DType, PathLike, check_choice, check_flag
-from ..covariance import Covariance
+from ..covariance import Covariance, log_dets
 from ..estimator import DirichletMixture
 from ..starts import Init
 from .merging import LEAST_CELLS, Merging, check_merging
@@ -22,6 +22,10 @@ from .samples import Sample
 _WORST = 0.02  # share of the cells, those of least density, to which a second mixture is fitted
 _RARE_COMPONENTS = 30  # components of the second mixture, at most
 _GENEROUS = 5.0  # the prior of EM from both mixtures is wider by this factor, so that components cost less
+_WORST_WIDER = 2.0  # the prior of the mixture of the worst cells is wider than that by this factor
+# components of the worst cells are left out if their log variances exceed those of the prior of the first
+# mixture by more on average: they hold cells at the edges of several populations
+_WIDE = 1.0
 _TOL = 1e-5  # growth of the objective per cell at which EM ends; populations no longer change then
 _FEWEST_HALVED = 200  # cells; fewer are not divided into halves
 _CELLS_A_COORDINATE = 5  # cells for the second mixture, at least
@@ -168,16 +172,24 @@ def _stability(found, points, made, seed):
 
 
 def _with_rare(model, points, n_worst, options, checkpoint, client):
-    """Return a mixture after EM from the components of `model` together with those of a mixture of the cells
-    that `model` describes worst."""
+    """Return a mixture after EM from the components of `model` together with the narrow ones of a mixture of
+    the cells that `model` describes worst."""
+    n, p = points.shape
     prior = replace(model.prior_, scale=_GENEROUS * model.prior_.scale)
     worst = points[np.argpartition(model.score_samples(points), n_worst)[:n_worst]]
-    theirs = DirichletMixture(min(_RARE_COMPONENTS, n_worst), prior=prior, **options).fit(worst)
-    first, n = [], len(points)
-    for own, n_fitted, n_theirs in ((model, n, n - n_worst), (theirs, n_worst, n_worst)):
-        active = own.weights_ * n_fitted > points.shape[1] + 1.0
-        first.append((own.weights_[active] * n_theirs, own.means_[active], own.covariances_[active]))
-    weights, means, covariances = map(np.concatenate, zip(*first))
+    wider = replace(prior, scale=_WORST_WIDER * prior.scale)
+    theirs = DirichletMixture(min(_RARE_COMPONENTS, n_worst), prior=wider, **options).fit(worst)
+    widest = np.linalg.slogdet(model.prior_.scale)[1] + _WIDE * p
+    narrow = log_dets(theirs.covariance, theirs.precisions_cholesky_, p) < widest
+    parts = [_active(model, n, n - n_worst, True), _active(theirs, n_worst, n_worst, narrow)]
+    weights, means, covariances = map(np.concatenate, zip(*parts))
     first = {"weights_init": weights / weights.sum(), "means_init": means, "covariances_init": covariances}
     both = DirichletMixture(len(weights), prior=prior, **first, **options)
     return both.fit(points, checkpoint=checkpoint, client=client)
+
+
+def _active(model, n_fitted, n_cells, some):
+    """Return the numbers of cells, means and covariances of some components of a mixture, those that have
+    enough of the fitted cells for a covariance, if the mixture has n_cells."""
+    some = some & (model.weights_ * n_fitted > model.means_.shape[1] + 1.0)
+    return model.weights_[some] * n_cells, model.means_[some], model.covariances_[some]
