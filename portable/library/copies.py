@@ -309,7 +309,7 @@ def _check_value(value, dtype, cast):
     with np.errstate(all="ignore"):
         try:
             filled = np.asarray(value.real if lost else value).astype(dtype).reshape(1)
-        except (OverflowError, TypeError, ValueError):
+        except (OverflowError, ValueError):
             filled = None
     exact = lost or not is_float(loaded_dtype(dtype.name))
     if filled is None or not cast and exact and filled[0] != value:

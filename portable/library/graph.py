@@ -34,8 +34,7 @@ class _Step:
                     self.block[place : place + 8] = pack(number)
                 except (OverflowError, struct.error):
                     raise DTypeError(
-                        f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with a number of"
-                        " another type"
+                        f"graph: {name} is {number!r}; '{self.launch.label}' was recorded with another type"
                     ) from None
 
     def run(self, numbers, hooks):

@@ -125,8 +125,8 @@ def searchsorted(
     >>> pk.searchsorted(np.array([1.0, 2.0, 4.0]), np.array([2.0, 3.0]), space="serial").to_numpy().tolist()
     [1, 2]
     """
-    edges, space = _vector(edges, "edges", space)
-    values, _ = _vector(values, "values", space)
+    edges, space = _vector(edges, "edges", space, small=True)
+    values, _ = _vector(values, "values", space, small=True)
     if edges.dtype != values.dtype:
         raise DTypeError(
             f"values has dtype {values.dtype}, edges has dtype {edges.dtype}; expected one dtype"

@@ -203,8 +203,11 @@ class Launch:
         """Emit the launch at the builder's position; return its result as a value of numba."""
         policy = self._policy(context, b, kinds[0], values[0])
         place, results = self._block(context, b, policy, kinds[2:], values[2:])
-        extra = word_at(b, place, self.entry.signature.n_words)
-        addresses = [*self.functions(context, b), b.ptrtoint(place, I64), b.ptrtoint(extra, I64)]
+        addresses = [
+            *self.functions(context, b),
+            b.ptrtoint(place, I64),
+            b.ptrtoint(word_at(b, place, self.entry.signature.n_words), I64),
+        ]
         asked = [policy[name] for name in ("begin", "end", "chunk", "scratch_bytes")]
         numbers = [*addresses, *asked, *self._facts()]
         if self.reducers:

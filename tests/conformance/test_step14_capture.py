@@ -265,7 +265,7 @@ def test_numbers_of_a_graph_are_of_the_type_that_was_recorded(space):
         graph(k=4)
     assert heard == [(4, 0.5)] * 2 and content(x)[0] == np.float32(0.1) + np.float32(2.0)
     for numbers, error, text in [
-        ({"k": 1.5}, DTypeError, "graph: k is 1.5; 'mixed' was recorded with a number"),
+        ({"k": 1.5}, DTypeError, "graph: k is 1.5; 'mixed' was recorded with another type"),
         ({"k": 2**63}, DTypeError, "k is 9223372036854775808"),
         ({"b": 1, "x": 2}, InputError, "takes a number b, x; expected a, k"),
     ]:

@@ -188,7 +188,7 @@ def test_rows_are_sorted(space, descending):
     assert_array_equal(order.to_numpy(), np.concatenate(wanted))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, "int8", "uint16"])
 def test_places_among_edges(space, dtype):
     rng = default_rng(4)
     edges, values = np.sort(rng.integers(0, 30, 20)).astype(dtype), rng.integers(0, 30, 50).astype(dtype)
