@@ -13,6 +13,7 @@ import itertools
 import math
 
 from ..core.compiler.reading.arrays import part_of
+from ..core.compiler.reading.operations import building
 from ..core.compiler.reading.tree import (
     Block,
     Call,
@@ -217,7 +218,8 @@ class Reverse:
 
         if view.items:
             items = [mapped(present, item) for item in view.items]
-            env[view] = part_of(self.build, env[view.base], items)
+            with building(self.build):
+                env[view] = part_of(env[view.base], items)
             return
         made = env[view] = self.build.put(copy.copy(view))
         if view.base is not None:

@@ -43,7 +43,7 @@ class CachedCode:
             kernel, *_, reducers = self.launch
             # not that of a kernel whose result parallel_for refuses, or warns of; nor if another thread has
             # changed the value of a global name
-            lost = not reducers and kernel.portable_text.returns_something
-            if self.name and not lost and self.name == self._fingerprint():
+            known = reducers or not kernel.portable_text.returns_something
+            if self.name and known and self.name == self._fingerprint():
                 cache.put(self.name, repr((self.launched.facts, self.keys)).encode())
         return self.keys[kind]

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from .metadata import Facts
 from .atomic import atomic_step
-from .lines import Number, builder, pack_of_numbers
+from .lines import Number, Written, builder, pack_of_numbers
 from ...language.types import LINEAR, UNIFORM, VARYING, loaded_dtype, in_parts, itemsize
 from .values import F16, F32, I1, I8, I16, I32, I64, PTR, SCALAR, Value, ViewValue, suffix
 
@@ -261,8 +261,7 @@ class Memory:
 
     def _shuffled(self, x, order):
         """Return the elements of a vector in this order."""
-        undefined = ir.Constant(x.type, ir.Undefined)
-        return builder.shuffle_vector(x, undefined, pack_of_numbers(I32, tuple(order)))
+        return builder.shuffle_vector(x, Written(x.type, "undef"), pack_of_numbers(I32, tuple(order)))
 
     def _doubled(self, x):
         """Return a vector with each element twice."""

@@ -36,7 +36,7 @@ def guard(module, entry, machine=MACHINE):
 def _state(machine):
     """Emit a read of the control register's word."""
     if machine == "aarch64":
-        return builder.call(builder.declared("llvm.aarch64.get.fpcr", I64, []), [])
+        return builder.call_named("llvm.aarch64.get.fpcr", [], I64)
     place = builder.alloca(I32)
     builder.call(builder.declared("llvm.x86.sse.stmxcsr", ir.VoidType(), [PTR]), [place])
     return builder.load(place, I32)

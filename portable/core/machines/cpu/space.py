@@ -119,8 +119,7 @@ def _code(*launch):
 def _debug_build(kernel, policy_kind, specs, reducers, debug):
     """Return the emitted entry, which has the fault sites, and the loader of a debug build."""
     entry = _emitted(kernel, policy_kind, specs, reducers, registry.part("debug build").watching(debug))
-    text = entry.text
-    return entry, lambda kind: engine.load(text, kernel.name, hear=_stop)
+    return entry, lambda kind: engine.load(entry.text, kernel.name, hear=_stop)
 
 
 def _stop():
