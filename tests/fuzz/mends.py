@@ -56,13 +56,13 @@ MENDS = [
         5,
         "chained comparisons",
         EXPRESSIONS,
-        "    return linked(build, node, build.expr(node.left), 0)\n",
+        "    return linked(node, build.expr(node.left), 0)\n",
         """    if len(node.ops) > 1:
         values = [node.left, *node.comparators]
         pairs = zip(values, node.ops, values[1:])
         parts = [ast.copy_location(ast.Compare(a, [op], [b]), node) for a, op, b in pairs]
         return build.expr(ast.copy_location(ast.BoolOp(ast.And(), parts), node))
-    return linked(build, node, build.expr(node.left), 0)
+    return linked(node, build.expr(node.left), 0)
 """,
     ),
     (
@@ -121,18 +121,18 @@ MENDS = [
         9,
         "x **= a",
         STATEMENTS,
-        "        new = operated(build, s.op, old, build.expr(s.value), s)\n",
+        "        new = operated(s.op, old, build.expr(s.value), s)\n",
         """        whole = isinstance(getattr(s.value, "value", None), int)
         if name and isinstance(s.op, ast.Pow) and not whole:
             build.fail(s, f"`{ast.unparse(s)}` does not compile")
-        new = operated(build, s.op, old, build.expr(s.value), s)
+        new = operated(s.op, old, build.expr(s.value), s)
 """,
     ),
     (
         9,
         "powers of constants",
         EXPRESSIONS,
-        "        known = constant_power(build, base, exponent, node)\n",
+        "        known = constant_power(base, exponent, node)\n",
         "        known = build.const(base.const ** n)\n",
     ),
     (
