@@ -3,6 +3,7 @@
 import _thread
 import gc
 import importlib.util
+import math
 import operator
 import os
 import signal
@@ -13,6 +14,7 @@ import threading
 import llvmlite.binding as llvm
 import pytest
 
+import portable as pk
 from portable.core import locks
 from portable.core.language import frontend
 from portable.core.machines.cpu.pool import Pool
@@ -75,6 +77,7 @@ def test_what_another_thread_says_to_the_collector_meanwhile_stays(collector, se
 HANDLER = """
 import os, signal, sys, threading, time
 import numpy as np, portable as pk
+import portable as pk
 from portable.core import locks
 
 locks.SLOW = 999.0
@@ -148,6 +151,7 @@ def test_a_child_finds_llvm_free_that_another_thread_was_calling():
 
 ASKED = """
 import threading, time
+import portable as pk
 from portable.core import locks
 {imports}
 for made in all_made:
@@ -204,3 +208,35 @@ def test_ctrl_c_is_not_lost_where_something_is_dropped(made):
     finally:
         signal.signal(signal.SIGINT, before)
     assert not dropped
+
+
+def sum_of(n):
+    @pk.function
+    def summed(x):
+        total = 0.0
+        for j in range(n):
+            total += math.sin(x * j) if x > 0.5 else x * j
+        return total
+
+    return summed
+
+
+def test_threads_read_sources_at_once():
+    """Readers share the builder of the tree that they build."""
+    found, before = {}, sys.getswitchinterval()
+
+    def work(n):
+        found[n] = pk.derivative(sum_of(n), "x")(0.7)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(2, 12)]
+    sys.setswitchinterval(1e-5)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert {n: round(one, 9) for n, one in found.items()} == {
+        n: round(sum(j * math.cos(0.7 * j) for j in range(n)), 9) for n in range(2, 12)
+    }

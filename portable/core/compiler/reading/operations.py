@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ...language import words
+from ...locks import compiling
 from .tree import Operation, arranged, flat
 from ...language.types import (
     HOLDS,
@@ -204,10 +205,11 @@ build = Operations()  # the builder of the tree under construction, by its attri
 
 @contextmanager
 def building(current):
-    """Make a builder the one that readers of a source use, in a context."""
-    before = build.__class__, build.__dict__
-    build.__class__, build.__dict__ = current.__class__, current.__dict__
-    try:
-        yield
-    finally:
-        build.__class__, build.__dict__ = before
+    """Make a builder the one that readers of a source use, in a context: one thread at a time."""
+    with compiling:
+        before = build.__class__, build.__dict__
+        try:
+            build.__class__, build.__dict__ = current.__class__, current.__dict__
+            yield
+        finally:
+            build.__class__, build.__dict__ = before
