@@ -519,7 +519,7 @@ class Likelihood:
         windows, sums = together
         values, inverse_rates, slopes = self._with_shares(several, sums)
         return [
-            one[2:4] if self._bound(*one[:3], one[4]) <= self.error_bound else self.log_gradient(one[0])
+            one[2:4] if self._note_error(*one[:3], one[4]) <= self.error_bound else self.log_gradient(one[0])
             for one in zip(several, windows, values.tolist(), slopes, inverse_rates.tolist())
         ]
 
@@ -587,14 +587,14 @@ class Likelihood:
         while True:
             windows = self._fill(params, error_bound, n_mu, n_xi)
             result = sum_events(params)
-            bound = self._bound(params, windows, *result[:2])
+            bound = self._note_error(params, windows, *result[:2])
             if bound <= self.error_bound:
                 return result
             # The windows of `choose` were too short for these events. The error is nearly proportional to
             # error_bound, so aim at half of the allowed error; if the error is not finite, omit nothing.
             error_bound *= 0.5 * self.error_bound / bound if math.isfinite(bound) else 0.0
 
-    def _bound(self, params, windows, value, inverse_rates):
+    def _note_error(self, params, windows, value, inverse_rates):
         """Return a bound of the relative error of the log-likelihood `value` due to the pairs that its
         windows omit; record this evaluation as the last if the bound is at most `error_bound`."""
         error = windows.missing * inverse_rates if windows.missing else 0.0

@@ -58,8 +58,6 @@ def as_numbers(value, name, n_dims=None):
         if isinstance(value, Streamed):
             value = value[:]
         check_unmasked(value, name)
-        if hasattr(value, "select_dtypes") and value.shape == value.select_dtypes("number").shape:
-            value = value.to_numpy(np.float64, na_value=np.nan)  # pandas's own types would become objects
         if hasattr(value, "toarray"):
             raise DTypeError(
                 f"{name} is sparse, of type {type(value).__name__}; expected a dense array: {name}.toarray()"
@@ -68,6 +66,9 @@ def as_numbers(value, name, n_dims=None):
         array = np.asarray(value)
     except ValueError as error:  # ragged rows
         raise ShapeError(f"{name} is not a rectangular array: {error}") from error
+    if array.dtype == object and hasattr(value, "select_dtypes"):  # types of pandas's own
+        if array.shape == value.select_dtypes("number").shape:
+            array = value.to_numpy(np.float64, na_value=np.nan)
     if array.dtype.kind not in "fiu":
         raise DTypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     if n_dims is not None and array.ndim != n_dims:

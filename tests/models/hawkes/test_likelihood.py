@@ -13,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 from portable.models import hawkes
 from portable.models.hawkes import Likelihood
+from portable.models.shared.checks import as_numbers
 
 from . import reference
 from .closed_forms import PHI
@@ -219,6 +220,7 @@ def test_threads_of_python_share_a_likelihood():
 def test_integers_and_lists_are_events_too(space):
     integers = [[0, 0], [1, 2], [2, 0]]
     value = log_likelihood(integers, [0, 3, 4], PARAMS, space=space)
+    assert as_numbers(pandas.DataFrame([[2**60 + 1]]), "x")[0, 0] == 2**60 + 1  # not by way of float64
     of_pandas = pandas.DataFrame(integers).convert_dtypes()  # whose numbers would become objects
     assert log_likelihood(of_pandas, [0, 3, 4], PARAMS, space=space) == value
     wanted = reference.log_likelihood(
