@@ -342,7 +342,8 @@ class Code:
         if view.data:
             made = self.table(view)
         elif view.options:
-            made = f"({', '.join(map(self.names.get, view.options))},)[{self.get(view.items[0])}]"
+            views = ", ".join(map(self.names.get, view.options))
+            made = f"({views},)[{self.get(view.items[0])}]"
         elif view.base is not None and not view.items:
             made = f"{self.names[view.base]}.turned({len(view.shape)})"
         elif view.base is not None:

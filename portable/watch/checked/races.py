@@ -43,7 +43,8 @@ def find_races(run):
     if not run.trace:
         return
     all_of = _columns(run)
-    _unwritten(run, all_of, _races(run, all_of))
+    seen = _races(run, all_of)
+    _unwritten(run, all_of, seen)
 
 
 def _columns(run):
@@ -164,7 +165,8 @@ def _race(group, a, b, same_team):
         if ((group.lane == reader) & (group.how == SWAP)).any():
             return False
     if same_team and group.phase[a] != group.phase[b]:
-        return group.how[a if group.phase[a] < group.phase[b] else b] != READ
+        early = a if group.phase[a] < group.phase[b] else b
+        return group.how[early] != READ
     return True
 
 
@@ -262,6 +264,5 @@ def _early_reads(run, all_of):
     first_write = np.full(top, len(all_of.cell))
     # assignments of several keep the last one, the earliest access
     first_write[cell[writes]] = some.time[writes]
-    return some.take(
-        np.flatnonzero((some.how != WRITE) & (some.how != REPLACE) & (first_write[cell] >= some.time))
-    )
+    reads = (some.how != WRITE) & (some.how != REPLACE)
+    return some.take(np.flatnonzero(reads & (first_write[cell] >= some.time)))

@@ -65,7 +65,8 @@ def bound(ones, inputs, terms):
         return 0.0
     floats = [*ones, *(r for r in inputs if r.dtype.kind == "f")]
     largest = max(float(np.abs(r[np.isfinite(r)]).max(initial=0.0)) for r in floats)
-    return (8 + terms) * max(float(np.finfo(r.dtype).eps) for r in floats) * largest
+    coarsest = max(float(np.finfo(r.dtype).eps) for r in floats)
+    return (8 + terms) * coarsest * largest
 
 
 def differing_places(a, b, limit):

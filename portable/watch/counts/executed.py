@@ -129,7 +129,8 @@ class Executed:
         return False
 
     def _line(self, text):
-        return self.entry.watch.lines[self.lines.get(text.partition("!dbg ")[2].partition(",")[0], 0)]
+        mark = text.partition("!dbg ")[2].partition(",")[0]
+        return self.entry.watch.lines[self.lines.get(mark, 0)]
 
     def counted(self, totals, inside=()):
         """Return the number of times that each (line, instruction, type) ran, from the runs of blocks:
